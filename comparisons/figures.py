@@ -1,0 +1,148 @@
+"""`figures`: the paper's Figures 2 to 5 and ours, PNG and SVG. Measuring writes `figures.csv`; drawing reads it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from comparisons import report
+from comparisons.cases import CASES, DP_SGD
+from comparisons.methods import ALIASES, METHODS, pick
+from comparisons.report import Row
+from comparisons.run import add_limits, run_cases
+from comparisons.runner import Limits
+
+_BOUNDS = ("EXACT", "EW_ADAPTIVE", "EW_UNIFORM", "EW_CERTIFIED", "EW_EST", "RDP", "FFT", "PLD_1e-4")
+_GROWTH = CASES["growth-identical"].methods
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Limits, and what to leave out."""
+    add_limits(parser, timeout=60.0)
+    parser.add_argument("--only", nargs="+", metavar="FIGURE", help=f"some of: {', '.join(FIGURES)}")
+    parser.add_argument("--plot-only", action="store_true", help="draw from figures.csv, measure nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures the cases of the figures asked for, then draws them from the CSV."""
+    wanted = pick("METHOD", arguments.methods or [], METHODS, ALIASES)
+    names = pick("FIGURE", arguments.only or list(FIGURES), FIGURES)
+    path = report.prepare(arguments.out) / "figures.csv"
+    if not arguments.plot_only:
+        cases = dict.fromkeys(case for name in names for case in FIGURES[name][0])
+        run_cases([CASES[case] for case in cases], wanted, Limits(arguments.timeout, arguments.memory), path)
+    elif not path.exists():
+        raise ValueError(f"--plot-only needs the CSV of an earlier run. Found no `{path}`.")
+    for picture in draw(report.read_rows(path), names, arguments.out):
+        report.console().print(f"picture: {picture}")
+    return 0
+
+
+def draw(rows: Sequence[Row], names: Sequence[str], directory: Path) -> list[Path]:
+    """Draws the figures whose cases have rows; returns the paths of the PNGs."""
+    from comparisons import plots
+
+    paths = []
+    for name in names:
+        cases, painter = FIGURES[name]
+        mine = [row for row in rows if row.case in cases]
+        if mine:
+            paths.append(plots.save(painter(plots, mine), directory, name)[0])
+    return paths
+
+
+def _case(rows: Sequence[Row], name: str) -> list[Row]:
+    return [row for row in rows if row.case == name]
+
+
+def _figure_2(plots: Any, rows: Sequence[Row]) -> Any:
+    figure, (axis,) = plots.panels(1, 4.8, 3.4)
+    methods = ("EXACT", "EW_CERTIFIED", "EW_EST", "GDP", "RDP", "FFT", "PLD_1e-4")
+    plots.epsilon_curves(axis, rows, methods, lambda row: row.delta)
+    axis.set(xscale="log", xlabel="delta", ylabel="epsilon", title="1500 x Gaussian(80)")
+    axis.legend(loc="lower left")
+    return figure
+
+
+def _figure_3(plots: Any, rows: Sequence[Row]) -> Any:
+    """The paper's three panels, and below each how far every method is from the exact value."""
+    figure, axes = plots.panels(3, rows=2, height=2.9)
+    methods = ("EXACT", "EW_CERTIFIED", "EW_EST", "EW_TILTED", "RDP", "GDP", "GDP-E", "FFT")
+    left, right = _case(rows, "paper-figure-3-left"), _case(rows, "paper-figure-3-right")
+    without_rdp = tuple(method for method in methods if method not in ("RDP", "GDP-E"))
+    for index, (mine, shown, title) in enumerate((
+        (left, methods, "p 0.01, noise 0.8, delta 0.015"),
+        (right, methods, "p 0.05, noise 1, delta 1e-5"),
+        (right, without_rdp, "the same without RDP and GDP-E"),
+    )):  # fmt: skip
+        plots.epsilon_curves(axes[index], mine, shown, lambda row: row.size)
+        axes[index].set(ylabel="epsilon", title=title)
+        plots.gap_curves(axes[index + 3], mine, shown[1:], lambda row: row.size, linear=1e-3)
+        axes[index + 3].set_xlabel("number of compositions m")
+    plots.legend(figure, 4)
+    return figure
+
+
+def _figure_4(plots: Any, rows: Sequence[Row]) -> Any:
+    figure, axes = plots.panels(3)
+    titles = ("p = 0.4 / sqrt m", "p = 1 / sqrt(m log m)", "p = 0.1 sqrt(log m / m)")
+    for axis, side, title in zip(axes, ("left", "middle", "right"), titles, strict=True):
+        mine = _case(rows, f"paper-figure-4-{side}")
+        plots.epsilon_curves(axis, mine, _BOUNDS, lambda row: row.size)
+        axis.set(xscale="log", xlabel="number of compositions m", ylabel="epsilon", title=title, ylim=(0.0, 2.0))
+    plots.legend(figure, 4)
+    return figure
+
+
+def _figure_5(plots: Any, rows: Sequence[Row]) -> Any:
+    figure, axes = plots.panels(2, 4.6, 3.6)
+    for axis, floor, title in ((axes[0], -1e9, "as returned"), (axes[1], 0.0, "cut off below 0")):
+        plots.epsilon_curves(axis, rows, _BOUNDS, lambda row: 11 * row.size, floor)
+        axis.set(xscale="log", xlabel="m = m1 + m2", ylabel="epsilon", title=title)
+    axes[1].set_ylim(-0.1, 2.0)
+    plots.legend(figure, 4)
+    return figure
+
+
+def _width_time(plots: Any, rows: Sequence[Row]) -> Any:
+    figure, (axis,) = plots.panels(1, 6.4, 4.2)
+    plots.error_points(axis, rows, [name for name in METHODS if name != "EXACT"])
+    axis.set_title("Four DP-SGD recipes: lower left is better")
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _growth(label: str) -> Callable[[Any, Sequence[Row]], Any]:
+    def painter(plots: Any, rows: Sequence[Row]) -> Any:
+        figure, (axis,) = plots.panels(1, 6.4, 3.6)
+        plots.time_curves(axis, rows, _GROWTH)
+        axis.set(xlabel=label, title="Compose and one epsilon, delta 1e-5")
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return figure
+
+    return painter
+
+
+def _delta(plots: Any, rows: Sequence[Row]) -> Any:
+    figure, (left, right) = plots.panels(2, 4.6, 3.8)
+    methods = ("EXACT", "EW_CERTIFIED", "EW_TILTED", "EW_EST", "PLD_1e-4", "PLD_1e-3", "RDP", "FFT", "GDP")
+    plots.epsilon_curves(left, rows, methods, lambda row: row.delta)
+    plots.gap_curves(right, rows, methods[1:], lambda row: row.delta)
+    left.set(xscale="log", xlabel="delta", ylabel="epsilon", title="p 0.05, noise 1, 200 steps")
+    right.set(xscale="log", xlabel="delta", title="A bound below 0 is false")
+    plots.legend(figure, 5)
+    return figure
+
+
+FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Any, Sequence[Row]], Any]]] = {
+    "paper-figure-2": (("paper-figure-2",), _figure_2),
+    "paper-figure-3": (("paper-figure-3-left", "paper-figure-3-right"), _figure_3),
+    "paper-figure-4": (("paper-figure-4-left", "paper-figure-4-middle", "paper-figure-4-right"), _figure_4),
+    "paper-figure-5": (("paper-figure-5",), _figure_5),
+    "width-against-time": (DP_SGD, _width_time),
+    "time-against-m": (("growth-identical",), _growth("number of identical compositions m")),
+    "time-against-leaves": (("growth-distinct",), _growth("number of distinct leaves")),
+    "epsilon-against-delta": (("tiny-delta",), _delta),
+}

@@ -1,0 +1,192 @@
+"""Drawing from rows alone: nothing here computes an epsilon.
+
+Colours are those of Okabe and Ito, told apart by every common kind of colour vision; lines differ in dash and marker
+as well, so the figures survive grey. An answer that is `implausible` or `false` is drawn where it says it is, as a
+cross; a method that gave no answer says so in the legend.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from comparisons.report import Row
+from comparisons.runner import FALSE, IMPLAUSIBLE, OK
+
+STYLE: dict[str, tuple[str, str, str]] = {
+    "EXACT": ("#000000", "-", ""), "EW_CERTIFIED": ("#0072B2", "-", "o"), "EW_ADAPTIVE": ("#56B4E9", "--", "v"),
+    "EW_UNIFORM": ("#56B4E9", ":", "^"), "EW_EST": ("#009E73", "-", "s"), "EW_EST_1": ("#009E73", ":", "1"),
+    "EW_EST_3": ("#009E73", "-.", "2"), "EW_TILTED": ("#006D50", "--", "D"), "PLD_1e-4": ("#D55E00", "-", "P"),
+    "PLD_1e-3": ("#D55E00", ":", "p"), "RDP": ("#CC79A7", "-", "X"), "FFT": ("#E69F00", "--", "<"),
+    "FFT_FINE": ("#E69F00", "-", ">"), "GDP": ("#777777", "-", "h"), "GDP-E": ("#777777", "--", "*"),
+    "AFA": ("#8A7A00", "-.", "d"),
+}  # fmt: skip
+_SETTINGS: Any = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+    "grid.linewidth": 0.5, "legend.frameon": False, "legend.fontsize": 7.5, "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "figure.dpi": 150, "svg.fonttype": "none", "svg.hashsalt": "comparisons",
+}  # fmt: skip
+Coordinate = Callable[[Row], float]
+
+
+def panels(count: int, width: float = 3.7, height: float = 3.4, rows: int = 1) -> tuple[Any, list[Axes]]:
+    """A figure with `count` panels side by side, in one or more rows; the axes come row by row."""
+    plt.rcParams.update(_SETTINGS)
+    size = (width * count, height * rows)
+    figure, axes = plt.subplots(rows, count, figsize=size, squeeze=False, layout="constrained")
+    return figure, list(axes.ravel())
+
+
+def legend(figure: Any, columns: int = 4) -> None:
+    """One legend for all panels, below them; a method is listed once, with the fullest account of its troubles."""
+    found: dict[str, tuple[Any, str]] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            method = label.split(" ")[0]
+            if method not in found or len(label) > len(found[method][1]):
+                found[method] = (handle, label)
+    handles, labels = zip(*found.values(), strict=True)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def save(figure: Any, directory: Path, name: str) -> list[Path]:
+    """PNG and SVG; returns the paths."""
+    paths = [directory / f"{name}.{kind}" for kind in ("png", "svg")]
+    figure.savefig(paths[0])
+    figure.savefig(paths[1], metadata={"Date": None})
+    plt.close(figure)
+    return paths
+
+
+def of(rows: Sequence[Row], method: str) -> list[Row]:
+    return [row for row in rows if row.method == method]
+
+
+def legend_label(rows: Sequence[Row], method: str) -> str:
+    """The method's name, with what became of it where that was not `ok`."""
+    trouble = Counter(row.status for row in of(rows, method) if row.status != OK)
+    trouble["infinite"] = sum(row.status == OK and row.value == math.inf for row in of(rows, method))
+    trouble = +trouble
+    return method + (f" ({', '.join(f'{n} {status}' for status, n in trouble.items())})" if trouble else "")
+
+
+def epsilon_curves(
+    axis: Axes, rows: Sequence[Row], methods: Sequence[str], x: Coordinate, floor: float = -math.inf
+) -> None:
+    """Epsilon of each method against x: both ends of an interval, or the one number there is."""
+    for method in methods:
+        mine = of(rows, method)
+        if not mine:
+            continue
+        colour, dash, marker = STYLE[method]
+        label: str | None = legend_label(rows, method)
+        ends = (
+            ("estimate",)
+            if method == "EXACT"
+            else ("lower", "upper")
+            if mine[0].guarantee == "interval"
+            else ("value",)
+        )
+        for end in ends:
+            points = [(x(row), max(floor, getattr(row, end)), row.status) for row in mine if _finite(getattr(row, end))]
+            good = [point[:2] for point in points if point[2] == OK]
+            bad = [point[:2] for point in points if point[2] in (FALSE, IMPLAUSIBLE)]
+            width, size = (2.2, 0.0) if method == "EXACT" else (1.1, 3.5)
+            axis.plot(*_columns(good), color=colour, linestyle=dash, marker=marker, markersize=size, linewidth=width,
+                      label=label, zorder=1 if method == "EXACT" else 2,
+                      alpha=0.45 if method == "EXACT" else 1.0)  # fmt: skip
+            axis.plot(
+                *_columns(bad), color=colour, linestyle="none", marker="x", markersize=6, markeredgewidth=1.6, zorder=3
+            )
+            label = None
+
+
+def gap_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str], x: Coordinate, linear: float = 1e-6) -> None:
+    """Reported minus exact epsilon, on a scale that is linear up to `linear` and logarithmic beyond."""
+    for method in methods:
+        colour, dash, marker = STYLE[method]
+        points = [(x(row), row.gap, row.status) for row in of(rows, method) if _finite(row.gap)]
+        bad = [point for point in points if point[2] in (FALSE, IMPLAUSIBLE)]
+        axis.plot(*_columns(points), color=colour, linestyle=dash, marker=marker, markersize=3.5, linewidth=1.1)
+        axis.plot(*_columns(bad), color=colour, linestyle="none", marker="x", markersize=7, markeredgewidth=1.6)
+    axis.axhline(0.0, color="black", linewidth=2.2, alpha=0.45)
+    axis.set_yscale("symlog", linthresh=linear)
+    axis.margins(y=0.1)
+    axis.set_ylabel("reported minus exact epsilon")
+
+
+def time_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
+    """Seconds of each method against m; the legend says who gave up."""
+    for method in methods:
+        points = [(row.size, row.seconds) for row in of(rows, method) if row.seconds is not None]
+        colour, dash, marker = STYLE[method]
+        axis.plot(*_columns(points), color=colour, linestyle=dash, marker=marker, markersize=3.5, linewidth=1.1,
+                  label=legend_label(rows, method))  # fmt: skip
+    axis.set(xscale="log", yscale="log", ylabel="seconds")
+
+
+def error_points(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
+    """Width (interval) or distance to the exact value (bound, estimate) against seconds, one point per row."""
+    for method in methods:
+        if not of(rows, method):
+            continue
+        colour, _, marker = STYLE[method]
+        points = [(row.seconds, max(gap, 1e-11)) for row in of(rows, method) if (gap := looseness(row)) is not None]
+        axis.plot(*_columns(points), color=colour, linestyle="none", marker=marker, markersize=6, alpha=0.85,
+                  label=legend_label(rows, method))  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlabel="seconds (compose and one epsilon)",
+             ylabel="width, or distance to the exact epsilon")  # fmt: skip
+
+
+def looseness(row: Row) -> float | None:
+    """Width of an interval; |value - exact| of anything else; None where it is unknown or infinite."""
+    if row.status != OK or row.seconds is None:
+        return None
+    if row.width is not None:
+        return row.width if math.isfinite(row.width) else None
+    value = row.value
+    return None if row.exact is None or not _finite(value) or value is None else abs(value - row.exact)
+
+
+def overview(rows: Sequence[Row], title: str) -> Any:
+    """One case: every method's answer on the left, its time on the right."""
+    figure, (left, right) = panels(2, 4.6, 4.2)
+    methods = [row for row in rows if row.method != "EXACT"][::-1]
+    exact = next((row.estimate for row in rows if row.method == "EXACT" and row.status == OK), None)
+    if exact is not None:
+        left.axvline(exact, color="black", linewidth=2.2, alpha=0.45, label=f"exact {exact:.6f}")
+        left.legend(loc="lower right")
+    for height, row in enumerate(methods):
+        colour, _, marker = STYLE[row.method]
+        ends = [end for end in (row.lower, row.estimate, row.upper) if end is not None and math.isfinite(end)]
+        if ends:
+            left.plot([min(ends), max(ends)], [height, height], color=colour, linewidth=3, solid_capstyle="butt")
+            left.plot(ends[-1], height, color=colour, marker=marker if row.status == OK else "x", markersize=6)
+        if row.seconds is not None:
+            right.plot([row.seconds], [height], color=colour, marker=marker, markersize=6)
+        if row.status != OK or not ends:
+            right.annotate(row.status if row.status != OK else "infinite", (0.03, height), color=colour, fontsize=8,
+                           xycoords=("axes fraction", "data"), va="center")  # fmt: skip
+    left.set(title=title, xlabel="epsilon", yticks=range(len(methods)), ylim=(-0.7, len(methods) - 0.3))
+    left.set_yticklabels([f"{row.method}  [{row.guarantee}]" for row in methods])
+    right.set(title="What it costs", xlabel="seconds (compose and one epsilon)", xscale="log")
+    right.set(yticks=range(len(methods)), yticklabels=[], ylim=left.get_ylim())
+    return figure
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _columns(points: Sequence[tuple[Any, ...]]) -> tuple[list[Any], list[Any]]:
+    return [point[0] for point in points], [point[1] for point in points]

@@ -1,0 +1,186 @@
+"""Rows, their CSV and their tables.
+
+The CSV opens with lines that start with `#`: date, versions, machine. Rows are flushed one by one, so that whatever
+ends a run, the rows that were finished are in the file. A file of the same name from an earlier run is kept as
+`*.previous.csv`.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import importlib.metadata
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from comparisons.runner import ERROR, FALSE, IMPLAUSIBLE, MEMORY, OK, TIMEOUT
+
+PACKAGES = ("dp-edgeworth", "dp-accounting", "prv-accountant", "autodp", "numpy", "scipy", "mpmath")
+_STYLES = {OK: "green", ERROR: "red", FALSE: "bold red", IMPLAUSIBLE: "red", TIMEOUT: "yellow", MEMORY: "yellow"}
+
+
+class UnwritableError(OSError):
+    """The output directory cannot be written."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; an end that the method does not give is None."""
+
+    case: str
+    size: int
+    delta: float
+    method: str
+    guarantee: str
+    lower: float | None
+    estimate: float | None
+    upper: float | None
+    exact: float | None
+    seconds: float | None
+    peak_mb: float | None
+    status: str
+    note: str
+
+    @property
+    def width(self) -> float | None:
+        """upper - lower where both are given."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    @property
+    def gap(self) -> float | None:
+        """The reported number minus the exact one."""
+        if self.value is None or self.exact is None or self.method == "EXACT":
+            return None
+        return self.value - self.exact
+
+    @property
+    def value(self) -> float | None:
+        """The number one would report: the upper end, or the estimate where there is none."""
+        return self.estimate if self.upper is None else self.upper
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that takes part."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    if found["dp-edgeworth"] == "not installed":
+        found["dp-edgeworth"] = "from source"
+    return found
+
+
+def prepare(directory: Path) -> Path:
+    """Makes the directory and checks that it can be written, before any work is done."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UnwritableError(
+            f"The output directory must be writable. Found `{directory}`: {error.strerror or error}."
+        ) from error
+    return directory
+
+
+@contextmanager
+def table_file(path: Path, columns: list[str]) -> Iterator[Any]:
+    """A CSV with the header lines; yields a function that writes and flushes one row given as a dict."""
+    if path.exists():
+        path.replace(path.with_suffix(".previous.csv"))
+    with path.open("w", newline="") as file:
+        file.write(f"# date: {datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')}\n")
+        file.write(f"# versions: {'; '.join(f'{name} {version}' for name, version in versions().items())}\n")
+        file.write(f"# machine: {platform.machine()}, {os.cpu_count()} cores, {platform.system()}\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+
+        def write(row: dict[str, Any]) -> None:
+            writer.writerow({key: _cell(value) for key, value in row.items()})
+            file.flush()
+
+        yield write
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+
+
+def row_columns() -> list[str]:
+    return [field.name for field in fields(Row)]
+
+
+def row_cells(row: Row) -> dict[str, Any]:
+    return asdict(row)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a CSV, with empty cells as None."""
+    kinds = {field.name: str(field.type) for field in fields(Row)}
+    with path.open(newline="") as file:
+        lines = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [Row(**{name: _parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+
+
+def _parsed(text: str, kind: str) -> Any:
+    if "float" in kind:
+        return float(text) if text else None
+    return int(text) if kind == "int" else text
+
+
+def console(stderr: bool = False) -> Console:
+    """Colours and boxes on a terminal, plain text of a fixed width elsewhere."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, width=None if terminal else 140, highlight=False, soft_wrap=False)
+
+
+def number(value: float | None, digits: int = 7) -> str:
+    """A number for a table; a blank where there is none."""
+    if value is None:
+        return ""
+    return str(value) if not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def size_text(size: int) -> str:
+    """A size for a table: digits up to a million, powers beyond."""
+    return f"{size:,}" if size < 10**6 else f"{size:.3g}"
+
+
+def notes(rows: Iterable[Row]) -> list[str]:
+    """Why rows are not `ok`, each reason once with the methods and sizes that it concerns."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note:
+            found.setdefault(f"{row.status}: {row.note}", []).append(f"{row.method} at m {size_text(row.size)}")
+    return [f"{', '.join(dict.fromkeys(who))}: {reason}" for reason, who in found.items()]
+
+
+def case_table(title: str, rows: Iterable[Row], several: bool) -> Table:
+    """The table of one case. `several`: sizes or deltas differ, so they are columns."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    extra = [("m", "right"), ("delta", "right")] if several else []
+    for name, side in [("method", "left"), ("guarantee", "left"), *extra, ("lower", "right"), ("estimate", "right"),
+                       ("upper", "right"), ("width", "right"), ("- exact", "right"), ("seconds", "right"),
+                       ("peak MB", "right"), ("status", "left")]:  # fmt: skip
+        table.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for row in rows:
+        middle = [size_text(row.size), f"{row.delta:g}"] if several else []
+        status = Text(row.status, _STYLES.get(row.status, "dim"))
+        table.add_row(row.method, row.guarantee, *middle, number(row.lower), number(row.estimate), number(row.upper),
+                      number(row.width, 2), number(row.gap, 2), number(row.seconds, 3), number(row.peak_mb, 3),
+                      status)  # fmt: skip
+    return table

@@ -1,0 +1,169 @@
+"""One measurement in one child process, with limits on its time and its memory.
+
+Nothing that a child does, or that is done to it, is fatal: every way to end is a status.
+  ok              an answer that nothing speaks against
+  unsupported     the method does not take the event, or its package is not installed
+  error           an exception, or the child was killed
+  timeout         the limit on time; the child's imports are not counted
+  out of memory   the limit on memory, counted on top of what the interpreter and its libraries take
+  implausible     an answer that is NaN, negative or disordered (given by `judge`)
+  false           an answer that contradicts the exact value (given by `judge`)
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from dp_accounting import DpEvent, NeighboringRelation
+
+from comparisons.methods import INTERVAL, METHODS, Ends
+
+OK, UNSUPPORTED, ERROR, TIMEOUT, MEMORY = "ok", "unsupported", "error", "timeout", "out of memory"
+IMPLAUSIBLE, FALSE = "implausible", "false"
+STATUSES = (OK, UNSUPPORTED, ERROR, TIMEOUT, MEMORY, IMPLAUSIBLE, FALSE)
+_PRELOAD = ["dp_accounting", "scipy.stats", "scipy.integrate", "scipy.optimize", "scipy.fft", "comparisons.peers"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds and gigabytes that one measurement may take."""
+
+    seconds: float = 60.0
+    gigabytes: float = 4.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended: `value` is what its function returned, if it did."""
+
+    status: str
+    value: Any = None
+    note: str = ""
+    peak_mb: float = math.nan
+
+
+def limited(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits) -> Outcome:
+    """`function(*arguments)` in a child process; both must be picklable."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(there, function, arguments, limits.gigabytes), daemon=True)
+    child.start()
+    there.close()
+    try:
+        return _await(here, child, limits)
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+
+
+def _await(here: Connection, child: Any, limits: Limits) -> Outcome:
+    """The outcome the child sends, or the way it died; the clock starts at the child's first message."""
+    try:
+        here.recv()
+        if not here.poll(limits.seconds):
+            return Outcome(TIMEOUT, note=f"no answer within {limits.seconds:g} s")
+        return here.recv()
+    except EOFError:
+        child.join()
+        return Outcome(ERROR, note=_epitaph(child.exitcode))
+
+
+def _epitaph(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        name = signal.Signals(-exitcode).name
+        return f"the child process was killed by {name} (by hand, or by the system for lack of memory)"
+    return f"the child process ended with exit code {exitcode} and no answer"
+
+
+def _child(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...], gigabytes: float) -> None:
+    """Body of the child: be silent, limit the memory, announce the start, send the outcome."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # peers print and log; what matters is in the outcome
+        os.dup2(silence, stream)
+    before = _limit_memory(gigabytes)
+    there.send("started")
+    try:
+        value = function(*arguments)
+        outcome = Outcome(OK, value, peak_mb=peak_mb() - before)
+    except MemoryError as error:
+        outcome = Outcome(MEMORY, note=f"more than {gigabytes:g} GB: {error}".rstrip(": "))
+    except Exception as error:
+        kind = type(error).__name__
+        unsupported = kind in ("UnsupportedEventError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
+        outcome = Outcome(UNSUPPORTED if unsupported else ERROR, note=_reason(kind, str(error)))
+    there.send(outcome)
+    there.close()
+
+
+def _reason(kind: str, message: str) -> str:
+    """The message without the event tree that dp-accounting quotes around its reason."""
+    _, found, rest = message.partition("Error: [")
+    return (rest.rpartition("] caused by")[0] if found else f"{kind}: {message}")[:200]
+
+
+def _limit_memory(gigabytes: float) -> float:
+    """Limits the address space to what is mapped now plus `gigabytes`; returns the peak so far in MB."""
+    try:
+        import resource
+
+        with open("/proc/self/statm") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + int(gigabytes * 1e9),) * 2)
+    except (ImportError, OSError, ValueError):  # no such limit on this system: time is still limited
+        pass
+    return peak_mb()
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process so far, in MB; NaN where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return math.nan
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
+    """Epsilon ends and the median seconds of making the accountant, composing and asking; repeats while quick."""
+    times: list[float] = []
+    ends: Ends = (None, None, None)
+    while len(times) < 2 or (len(times) < 7 and sum(times) < 0.5):
+        start = time.perf_counter()
+        ends = METHODS[method].ends(event, delta, relation)
+        times.append(time.perf_counter() - start)
+        if times[0] > 1.0:  # slow enough for the first call, with its lazy imports, to count
+            return ends, times[0]
+    return ends, statistics.median(times[1:])
+
+
+def judge(ends: Ends, guarantee: str, exact: Ends | None) -> tuple[str, str]:
+    """(status, note) of an answer: `implausible` by itself, `false` against the exact ends, else `ok`.
+
+    A lower end below zero under a sound estimate is an empty statement, not a wrong one: it stays `ok`.
+    """
+    lower, estimate, upper = ends
+    given = [end for end in ends if end is not None]
+    if not given or any(math.isnan(end) for end in given):
+        return IMPLAUSIBLE, "NaN"
+    if any(end is not None and end < 0.0 for end in (estimate, upper)):
+        return IMPLAUSIBLE, "a negative epsilon"
+    if given != sorted(given):
+        return IMPLAUSIBLE, "lower, estimate and upper are not in order"
+    if exact is None or exact[0] is None or exact[2] is None:
+        return OK, ""
+    if upper is not None and upper < exact[0]:
+        return FALSE, f"the upper bound is below the exact value {exact[1]:.7g}"
+    if guarantee == INTERVAL and lower is not None and lower > exact[2]:
+        return FALSE, f"the lower bound is above the exact value {exact[1]:.7g}"
+    return OK, ""

@@ -1,0 +1,122 @@
+"""`table`: the paper's Table 1, measured: guarantee, tightness, and how the time grows with m."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+
+from comparisons import report
+from comparisons.cases import CASES, DP_SGD
+from comparisons.methods import ALIASES, METHODS, pick
+from comparisons.report import Row
+from comparisons.run import add_limits, run_cases
+from comparisons.runner import OK, Limits
+
+IDENTICAL, DISTINCT = "growth-identical", "growth-distinct"
+PAPER = {
+    "GDP": "no; O(1), O(m)", "GDP-E": "no; O(1), O(m)", "RDP": "upper; O(1), O(m)", "FFT": "yes; O(m^0.5), O(m^2.5)",
+    "EW_ADAPTIVE": "yes; O(1), O(m)", "EW_EST": "yes; O(1), O(m)",
+}  # fmt: skip
+COLUMNS = [
+    "method",
+    "guarantee",
+    "distance",
+    "relative",
+    "identical",
+    "largest_identical",
+    "distinct",
+    "largest_distinct",
+    "paper",
+]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Limits, and the choice of an existing CSV."""
+    add_limits(parser, timeout=30.0)
+    parser.add_argument("--from-figures", action="store_true", help="use the rows of DIR/figures.csv, measure nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures (or reads) the rows, fits, prints, writes `table.csv`."""
+    directory = report.prepare(arguments.out)
+    source = directory / ("figures.csv" if arguments.from_figures else "table-rows.csv")
+    if not arguments.from_figures:
+        wanted = pick("METHOD", arguments.methods or [], METHODS, ALIASES)
+        cases = [CASES[name] for name in (*DP_SGD, IDENTICAL, DISTINCT)]
+        run_cases(cases, wanted, Limits(arguments.timeout, arguments.memory), source)
+    elif not source.exists():
+        raise ValueError(f"--from-figures needs the CSV that `figures` writes. Found no `{source}`.")
+    lines = summary(report.read_rows(source))
+    with report.table_file(directory / "table.csv", COLUMNS) as write:
+        for line in lines:
+            write(dict(zip(COLUMNS, line, strict=True)))
+    screen = report.console()
+    screen.print(_printed(lines))
+    screen.print(f"table: {directory / 'table.csv'}")
+    return 0
+
+
+def summary(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """One line per method that has rows."""
+    lines: list[tuple[str, ...]] = []
+    for name, method in METHODS.items():
+        mine = [row for row in rows if row.method == name]
+        if name == "EXACT" or not mine:
+            continue
+        recipes = [row for row in mine if row.case in DP_SGD]
+        fits = [_growth([row for row in mine if row.case == case]) for case in (IDENTICAL, DISTINCT)]
+        guarantee = method.guarantee + "".join(f"; {n} {status}" for status, n in _failures(mine).items())
+        lines.append((name, guarantee, *_distance(recipes), *fits[0], *fits[1], PAPER.get(name, "")))
+    return lines
+
+
+def _failures(rows: Sequence[Row]) -> dict[str, int]:
+    """How many rows ended in a status that speaks against the method itself."""
+    found = [row.status for row in rows if row.status in ("false", "implausible")]
+    return {status: found.count(status) for status in dict.fromkeys(found)}
+
+
+def _distance(rows: Sequence[Row]) -> tuple[str, str]:
+    """Median |reported - exact| over the DP-SGD recipes, absolute and relative."""
+    pairs = [(abs(row.gap), row.exact) for row in rows if row.status == OK and row.gap is not None and row.exact]
+    if not pairs:
+        return "", ""
+    return f"{statistics.median(gap for gap, _ in pairs):.1e}", f"{statistics.median(gap / e for gap, e in pairs):.1e}"
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Least-squares slope of log seconds against log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def _growth(rows: Sequence[Row]) -> tuple[str, str]:
+    """The exponent fitted on the larger half of the sizes, where fixed costs count least; the largest size reached."""
+    good = sorted((row.size, row.seconds) for row in rows if row.status != "error" and row.seconds is not None)
+    if len(good) < 3:
+        return "", f"{good[-1][0]:.0e}" if good else "none"
+    upper = good[-max(3, math.ceil(len(good) / 2)) :]
+    return f"{exponent(*zip(*upper, strict=True)):.2f}", f"{good[-1][0]:.0e}"
+
+
+def _printed(lines: Sequence[tuple[str, ...]]) -> Table:
+    titles = (
+        "method",
+        "guarantee",
+        "|- exact|",
+        "relative",
+        "identical: m^",
+        "up to m",
+        "distinct: m^",
+        "up to m",
+        "paper says",
+    )
+    table = Table(*titles, title="Table 1, measured (medians over four DP-SGD recipes; fitted growth of the time)",
+                  title_justify="left")  # fmt: skip
+    for line in lines:
+        table.add_row(*line)
+    return table

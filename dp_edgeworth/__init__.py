@@ -1,0 +1,77 @@
+"""Privacy accountants for dp-accounting that answer analytically, and say how far they can be trusted.
+
+>>> import dp_accounting as dpa
+>>> import dp_edgeworth
+>>> event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(0.8)), 10_000)
+>>> round(dp_edgeworth.EdgeworthIntervalAccountant().compose(event).get_epsilon(1e-5), 4)
+10.0536
+
+Reading order of the modules, which is also the direction in which data flows:
+
+    events, _validate            events that dp-accounting does not have; the checks of parameters
+    gaussian, pllr, noise        the law of one privacy loss, as a quadrature rule or in closed form
+    additive_noise, composition  general noise; sums of losses with counts
+    mechanisms                   leaf event -> losses in both directions
+    expansion, estimate          Edgeworth expansions, plain and tilted: estimates
+    envelope, characteristic,    certified inversion of the characteristic function
+    spectral, conversion
+    bounds                       the paper's own finite-sample bounds
+    accountant                   the `PrivacyAccountant` subclasses
+
+Words: a PLLR is a privacy-loss log-likelihood ratio L = log dQ/dP, X under P and Y under Q; `direction` is "remove" or "add"
+(the paper's alpha); `order` is the paper's k; a tilt c weights a law by e^{cL}; `lower`, `estimate` and `upper` say on which side
+of the truth a number is, and a bare `epsilon` is safe to report.
+
+[EA]: Wang, Gao, Zhang, Shen, Su, Wu, "Edgeworth Accountant: An Analytical Approach to Differential Privacy Composition".
+"""
+
+from dp_edgeworth.accountant import (
+    ApproximateEdgeworthAccountant,
+    EdgeworthIntervalAccountant,
+    NotAGuaranteeWarning,
+)
+from dp_edgeworth.analysis import EventReport, explain
+from dp_edgeworth.conversion import Interval
+from dp_edgeworth.curves import PrivacyCurves
+from dp_edgeworth.events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.mechanisms import Directions, register_mechanism
+from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
+from dp_edgeworth.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
+from dp_edgeworth.pllr import Mixed, Pllr, reverse, subsample
+from dp_edgeworth.serialization import EventFormatError, from_json, to_json
+from dp_edgeworth.statement import PrivacyStatement, delta_statement, epsilon_statement
+from dp_edgeworth.sweeps import SweepResult, sweep
+
+__all__ = [
+    "AdditiveNoiseDpEvent",
+    "ApproximateEdgeworthAccountant",
+    "Atoms",
+    "BudgetError",
+    "Directions",
+    "EdgeworthIntervalAccountant",
+    "EventFormatError",
+    "EventReport",
+    "GaussianShift",
+    "Interval",
+    "LaplaceShift",
+    "Mixed",
+    "NormalMixture",
+    "NotAGuaranteeWarning",
+    "Pllr",
+    "PllrMomentsDpEvent",
+    "PrivacyCurves",
+    "PrivacyStatement",
+    "SweepResult",
+    "calibrate_noise",
+    "delta_statement",
+    "epsilon_statement",
+    "explain",
+    "from_json",
+    "max_sampling_probability",
+    "max_steps",
+    "register_mechanism",
+    "reverse",
+    "subsample",
+    "sweep",
+    "to_json",
+]

@@ -1,0 +1,197 @@
+"""The two estimates of epsilon and delta: the paper's AEA, and the expansion at the saddle point.
+
+    plain   [EA] Definitions 4.1, 4.6: expansions of X and Y at their means. One set of cumulants serves every epsilon.
+    tilted  the expansion of Y under the law tilted to K'(c) = epsilon: a relative error at every epsilon.
+
+Losses that are infinite with probability d are left out of the expansion and added afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import optimize
+
+from dp_edgeworth import conversion, expansion, spectral
+from dp_edgeworth.composition import Composition
+from dp_edgeworth.pllr import RuleTooLargeError
+
+_GRID = 1_025
+_STEEPEST = 1e7  # largest tilt, in units of one over the largest loss, that is still expanded
+
+
+def deltas(compositions: Sequence[Composition], epsilons: np.ndarray, order: int, tilted: bool) -> np.ndarray:
+    """Estimates of delta, the larger of all directions."""
+    single = _tilted_deltas if tilted else _plain_deltas
+    return np.max([single(composition, epsilons, order) for composition in compositions], axis=0)
+
+
+def epsilons(compositions: Sequence[Composition], target_deltas: np.ndarray, order: int, tilted: bool) -> np.ndarray:
+    """Estimates of epsilon, the larger of all directions."""
+    single = _tilted_epsilon if tilted else _plain_epsilon
+    return np.array([max(single(composition, float(delta), order) for composition in compositions)
+                     for delta in target_deltas])
+
+
+def _plain_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
+    if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):
+        return np.ones(len(epsilon))
+    try:
+        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+    except RuleTooLargeError:
+        return np.ones(len(epsilon))
+    return _plain_curve(composition, x, y, order)(epsilon)
+
+
+def _plain_curve(composition: Composition, x: np.ndarray, y: np.ndarray, order: int):  # type: ignore[no-untyped-def]
+    """delta(eps) = d + (1-d)(1 - G_Y(eps)) - e^eps (1-d')(1 - G_X(eps)), clipped to [0, 1].
+
+    d and d' are the masses of infinite losses under Q and P; shifting eps and both means by log((1-d')/(1-d)) turns the
+    weighted difference into the plain one.
+    """
+    infinite = composition.infinite_mass
+    if composition.log_finite == -math.inf or composition.log_kept == -math.inf:
+        return lambda epsilon: np.full(np.shape(epsilon), infinite)
+    shift = composition.log_kept - composition.log_finite
+    x, y = x.copy(), y.copy()
+    x[0] += shift
+    y[0] += shift
+
+    def curve(epsilon: np.ndarray) -> np.ndarray:
+        values = np.asarray(expansion.plain_delta(np.asarray(epsilon) + shift, x, y, order))
+        return np.clip(infinite + math.exp(composition.log_finite) * values, 0.0, 1.0)
+
+    return curve
+
+
+def _plain_epsilon(composition: Composition, delta: float, order: int) -> float:
+    """The largest root of delta(eps) = delta, by a scan from beyond which both normal tails are below delta."""
+    if delta >= 1.0:
+        return 0.0
+    if delta <= composition.infinite_mass or math.isinf(composition.gaussian_variance):
+        return math.inf
+    try:
+        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+    except RuleTooLargeError:
+        return math.inf
+    curve = _plain_curve(composition, x, y, order)
+    depth = -math.log(delta - composition.infinite_mass) + 60.0 + 12.0 * order
+    beyond_y = y[0] + math.sqrt(2.0 * y[1] * depth)
+    # eps - (eps - x0)^2 / (2 x1) < -depth beyond the larger root of a quadratic
+    beyond_x = x[0] + x[1] + math.sqrt(max(x[1] * (x[1] + 2.0 * x[0] + 2.0 * depth), 0.0))
+    grid = np.linspace(0.0, max(beyond_x, beyond_y, 0.0), _GRID)
+    above = np.flatnonzero(curve(grid) > delta)
+    if not len(above):
+        return 0.0
+    last = int(above[-1])
+    if last == _GRID - 1:
+        return math.inf
+    low, high = grid[last], grid[last + 1]
+    for _ in range(12):
+        inner = np.linspace(low, high, 33)
+        above = np.flatnonzero(curve(inner) > delta)
+        last = int(above[-1]) if len(above) else 0
+        low, high = inner[last], inner[min(last + 1, 32)]
+    return float(high)
+
+
+def _tilted_log_delta(composition: Composition, epsilon: float, tilt: float, log_mgf: float, cumulants: np.ndarray,
+                      order: int) -> float:
+    """log of the finite part of delta(eps), expanded at a tilt."""
+    if composition.log_finite < 0.0 and tilt <= 0.0:  # the formula for c <= 0 needs a law of total mass 1
+        whole = expansion.tilted_log_delta(epsilon, tilt, log_mgf - composition.log_finite, cumulants, order)
+        return float(whole) + composition.log_finite
+    return float(expansion.tilted_log_delta(epsilon, tilt, log_mgf, cumulants, order))
+
+
+def _saddle(composition: Composition, epsilon: float) -> float:
+    """The tilt c > -1 with K'(c) = epsilon >= 0."""
+    def slope(tilt: float) -> float:
+        return float(composition.cgf([tilt])[1, 0]) - epsilon
+
+    if slope(0.0) >= 0:
+        low, high = -1.0, 0.0
+    else:
+        low, variance = 0.0, float(composition.cgf([0.0])[2, 0])
+        high = max(epsilon / max(variance, 1e-300), 1e-6)
+        for _ in range(400):
+            if slope(high) > 0 or high > 1e100:
+                break
+            low, high = high, 2.0 * high
+    if slope(high) <= 0 or slope(low) >= 0:
+        return high
+    return float(optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-12))
+
+
+def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
+    if composition.is_gaussian:  # every order is exact
+        return conversion.delta_bounds([conversion.Direction(composition, composition)], epsilon, 1.0).estimate
+    infinite, result = composition.infinite_mass, np.empty(len(epsilon))
+    for i, eps in enumerate(epsilon):
+        if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
+            result[i] = infinite
+            continue
+        try:
+            tilt = _saddle(composition, float(eps))
+            law = composition.expansion(order + 2, tilt, composition.demand(tilt - order - 2, tilt + order + 2))
+            value = _tilted_log_delta(composition, float(eps), tilt, *law, order)
+        except RuleTooLargeError:
+            value = 0.0
+        result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
+    return result
+
+
+def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float:
+    """The epsilon K'(c) at which the expansion at its own saddle point is delta."""
+    if delta >= 1.0:
+        return 0.0
+    if delta <= composition.infinite_mass:
+        return composition.finite_supremum if delta == composition.infinite_mass else math.inf
+    if math.isinf(composition.gaussian_variance):
+        return math.inf
+    if composition.is_gaussian:  # every order is exact
+        direction = conversion.Direction(composition, composition)
+        return float(conversion.epsilon_bounds([direction], np.array([delta]), 1.0).estimate[0])
+    target = math.log(delta - composition.infinite_mass)
+    most = max(composition.finite_supremum, 0.0)
+    try:
+        start = spectral.positive_tilt(composition, target)
+        chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
+        if math.isfinite(most) and start * most > _STEEPEST:  # at the very top of bounded losses nothing is left to expand
+            return chernoff
+        tilt = _tilted_root(composition, start, target, order)
+        return min(max(float(composition.cgf([tilt])[1, 0]), 0.0), most)
+    except RuleTooLargeError:
+        return 0.0
+
+
+def _tilted_root(composition: Composition, start: float, target: float, order: int) -> float:
+    """The tilt whose own expansion gives log delta = target; the one of epsilon 0 where that is already below.
+
+    Newton's method from the Chernoff tilt, with d log delta / d c = -c K''(c) at saddle points; bisection if it fails.
+    """
+    demand = composition.demand(-order - 3.0, 1.5 * start + order + 2.0)
+
+    def excess(tilt: float) -> tuple[float, float, float]:
+        here = demand if tilt <= 1.5 * start else composition.demand(tilt - order - 2.0, tilt + order + 2.0)
+        log_mgf, cumulants = composition.expansion(order + 2, tilt, here)
+        value = _tilted_log_delta(composition, float(cumulants[0]), tilt, log_mgf, cumulants, order)
+        return value - target, float(cumulants[0]), float(cumulants[1])
+
+    tilt = start
+    for _ in range(12):
+        value, epsilon, variance = excess(tilt)
+        new = tilt + value / (tilt * variance + 1.0 / (1.0 + tilt))
+        if epsilon <= 0.0 or not 0.05 * start < new < 4.0 * start:
+            break
+        if abs(new - tilt) <= 1e-10 * tilt:
+            return new
+        tilt = new
+    zero, high = _saddle(composition, 0.0), start
+    if excess(zero)[0] <= 0.0:
+        return zero
+    while excess(high)[0] > 0.0 and high < 1e100:
+        high *= 2.0
+    return float(optimize.brentq(lambda c: excess(c)[0], zero, high, xtol=1e-14, rtol=1e-10, maxiter=200))

@@ -1,0 +1,220 @@
+"""Rendering of an `EventReport`: text, HTML, plain data and an icicle. Only what is displayed is accounted.
+
+Chains of nodes with one child each (a `SelfComposedDpEvent` and what it repeats) share one line. The nodes with the
+largest shares are displayed, always below a displayed parent; the rest of a parent's children is folded into one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import html as html_escape
+import math
+from typing import TYPE_CHECKING, Any
+
+from dp_edgeworth import description
+
+if TYPE_CHECKING:
+    from dp_edgeworth.analysis import EventReport, Node
+
+_BAR = 12
+_WIDEST = 58
+_HEADERS = ("share", "epsilon", "alone", "without", "count", "dir.", "skew", "kurt.")
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")  # Okabe and Ito
+_FOLDED_COLOUR = "#BBBBBB"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A displayed line: a node with the last one of its chain, or `folded` children."""
+
+    depth: int
+    branch: str
+    label: str
+    share: float
+    node: Node | None
+    folded: int = 0
+
+
+def _chain_end(report: EventReport, index: int) -> int:
+    while len(report.tree.children[index]) == 1:
+        index = report.tree.children[index][0]
+    return index
+
+
+def _displayed(report: EventReport) -> set[int]:
+    """The heads of the chains with the largest shares, parents included."""
+    shown: set[int] = set()
+    heap = [(-math.inf, 0)]
+    while heap and len(shown) < report.limit:
+        _, head = heapq.heappop(heap)
+        shown.add(head)
+        for child in report.tree.children[_chain_end(report, head)]:
+            heapq.heappush(heap, (-float(report.shares[child]), child))
+    return shown
+
+
+def rows(report: EventReport) -> list[Row]:
+    """What is displayed, from top to bottom, largest shares first."""
+    shown, result = _displayed(report), []
+    stack: list[tuple[int, str, str, int, list[int]]] = [(0, "", "", 0, [])]
+    while stack:
+        head, branch, below, depth, folded = stack.pop()
+        if folded:
+            share = math.fsum(float(report.shares[i]) for i in folded)
+            result.append(Row(depth, branch, f"... {len(folded):,} more", share, None, len(folded)))
+            continue
+        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
+        children = report.tree.children[_chain_end(report, head)]
+        visible = sorted((i for i in children if i in shown), key=lambda i: (-report.shares[i], i))
+        hidden = [i for i in children if i not in shown]
+        entries: list[tuple[int, list[int]]] = [(i, []) for i in visible] + ([(-1, hidden)] if hidden else [])
+        for position in range(len(entries) - 1, -1, -1):
+            last = position == len(entries) - 1
+            stack.append((entries[position][0], below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "),
+                          depth + 1, entries[position][1]))
+    return result
+
+
+def _node(report: EventReport, index: int) -> Node:
+    from dp_edgeworth.analysis import Node
+
+    return Node(report, index)
+
+
+def _label(report: EventReport, head: int) -> str:
+    end = _chain_end(report, head)
+    above = report.tree.counts[head]
+    times = report.tree.counts[end] // above
+    text = description.label(report.tree.events[end])
+    return f"{times:,} x {text}" if times > 1 else text
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    share = f"{100.0 * row.share:.2f}%"
+    if row.node is None:
+        return (share, "", "", "", "", "", "", "")
+    node = row.node
+    end = _chain_end(node.report, node.index)
+    law = node.cumulants
+    return (share, _short(node.contribution), _short(node.epsilon_alone), _short(node.epsilon_without),
+            _short(node.report.tree.counts[end]), node.direction, f"{law.skewness:.2g}", f"{law.excess_kurtosis:.2g}")
+
+
+def _short(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) and value < 10**7 else f"{value:.5g}"
+
+
+def headline(report: EventReport) -> str:
+    """One sentence above the tree."""
+    interval = report.interval
+    decided = "both directions alike" if report.direction == "both" else f'direction "{report.direction}" decides'
+    certified = f"certified in [{interval.lower:.9g}, {interval.upper:.9g}]"
+    return (f"epsilon = {_short(interval.upper)} at delta = {report.target_delta:g} "
+            f"({report.neighboring_relation.name}; {certified}; {decided})")
+
+
+def text(report: EventReport) -> str:
+    """The tree with bars, for a terminal."""
+    lines = rows(report)
+    names = [_fit(row.branch + row.label) for row in lines]
+    table = [_HEADERS, *(_cells(row) for row in lines)]
+    widths = [max(len(cells[i]) for cells in table) for i in range(len(_HEADERS))]
+    left = max(map(len, names))
+    bars = [" " * (_BAR + 2), *(f" {_bar(row.share)} " for row in lines)]
+    body = [name.ljust(left) + bar + "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+            for name, bar, cells in zip(["", *names], bars, table, strict=True)]
+    return "\n".join([headline(report), "", *(line.rstrip() for line in body)])
+
+
+def _fit(name: str) -> str:
+    return name if len(name) <= _WIDEST else name[: _WIDEST - 3] + "..."
+
+
+def _bar(share: float) -> str:
+    filled = min(max(round(_BAR * share), 0), _BAR)
+    return "█" * filled + "·" * (_BAR - filled)
+
+
+def html(report: EventReport) -> str:
+    """The same tree as an HTML table, for a notebook."""
+    style = 'style="text-align:right;padding:2px 8px"'
+    head = "".join(f"<th {style}>{name}</th>" for name in _HEADERS)
+    lines = [f"<p>{html_escape.escape(headline(report))}</p><table><tr><th></th><th></th>{head}</tr>"]
+    for row in rows(report):
+        colour = _FOLDED_COLOUR if row.node is None else _COLOURS[0]
+        width = 100.0 * min(max(row.share, 0.0), 1.0)
+        bar = f'<div style="background:{colour};height:0.8em;width:{width:.1f}px"></div>'
+        name = f'<td style="text-align:left;padding-left:{1.2 * row.depth:.1f}em">{html_escape.escape(row.label)}</td>'
+        cells = "".join(f"<td {style}>{html_escape.escape(cell)}</td>" for cell in _cells(row))
+        lines.append(f'<tr>{name}<td style="min-width:100px">{bar}</td>{cells}</tr>')
+    return "\n".join([*lines, "</table>"])
+
+
+def as_dict(report: EventReport, complete: bool) -> dict[str, Any]:
+    """All nodes in order, parents before children."""
+    shown = {row.node.index for row in rows(report) if row.node is not None}
+    interval = report.interval
+    return {
+        "target_delta": report.target_delta, "neighboring_relation": report.neighboring_relation.name,
+        "epsilon": {"lower": interval.lower, "estimate": interval.estimate, "upper": interval.upper},
+        "direction": report.direction, "tilt": report.tilt,
+        "nodes": [_node_dict(node, complete or node.index in shown) for node in report.nodes],
+    }
+
+
+def _node_dict(node: Node, costs: bool) -> dict[str, Any]:
+    parameters = {name: value if isinstance(value, int | float | str) else str(value)
+                  for name, value in node.parameters.items()}
+    return {
+        "path": node.path, "kind": node.kind, "parameters": parameters, "count": node.count, "share": node.share,
+        "contribution": node.contribution, "cumulants": dataclasses.asdict(node.cumulants),
+        "tilted_cumulants": dataclasses.asdict(node.tilted_cumulants),
+        "direction": node.direction if costs else None,
+        "epsilon_alone": node.epsilon_alone if costs else None,
+        "epsilon_without": node.epsilon_without if costs else None,
+    }
+
+
+def finite(value: Any) -> Any:
+    """Infinities as strings, so that the result is JSON; anything unknown as a string."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def icicle(report: EventReport, axes: Any = None) -> Any:
+    """One row per level from the root down, widths are shares; colours follow the top-level parts."""
+    from matplotlib import pyplot
+
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(9.0, 1.2 + 0.75 * (1 + max(row.depth for row in rows(report)))))
+    lefts, part, deepest = {0: 0.0}, -1, 0
+    for row in rows(report):
+        part += row.depth == 1
+        left = lefts[row.depth]
+        lefts[row.depth], lefts[row.depth + 1] = left + row.share, left
+        deepest = max(deepest, row.depth)
+        colour = "#DDDDDD" if row.depth == 0 else _FOLDED_COLOUR if row.node is None else _COLOURS[part % len(_COLOURS)]
+        axes.barh(row.depth, row.share, left=left, height=1.0, color=colour, edgecolor="white", linewidth=1.5,
+                  alpha=0.7 if row.depth <= 1 else 0.45)
+        _write(axes, row, left)
+    axes.set(xlim=(0.0, 1.0), ylim=(deepest + 0.5, -0.5), xlabel="share of epsilon", ylabel="level of the tree",
+             yticks=range(deepest + 1))
+    axes.set_title(f"epsilon = {report.epsilon:.4g} at delta = {report.target_delta:g}", fontsize=11)
+    axes.figure.tight_layout()
+    return axes
+
+
+def _write(axes: Any, row: Row, left: float) -> None:
+    """The label inside its bar, where there is room for some of it."""
+    room = int(row.share * 100)
+    if room < 5:
+        return
+    name = row.label if len(row.label) <= room else row.label[: max(room - 3, 1)] + "..."
+    percent = f"\n{100.0 * row.share:.1f}%"
+    axes.text(left + 0.5 * row.share, row.depth, name + percent, ha="center", va="center", fontsize=8, color="black")

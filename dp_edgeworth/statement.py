@@ -1,0 +1,123 @@
+"""The privacy statement: a number together with what it is a guarantee of, and of what it is not.
+
+>>> import dp_accounting as dpa
+>>> event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(0.8)), 10_000)
+>>> print(str(epsilon_statement(event, 1e-5)).splitlines()[0])
+(epsilon = 10.0537, delta = 1e-05)-differential privacy, certified
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import description
+from dp_edgeworth.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.conversion import Interval
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivacyStatement:
+    """What was accounted, under which assumptions, with which result.
+
+    Attributes:
+      quantity: "epsilon" or "delta", the one that was asked; `given` is the other one.
+      accounted: the event in words. neighbors: the relation in words.
+    """
+
+    quantity: str
+    given: float
+    interval: Interval
+    accounted: str
+    neighboring_relation: str
+    neighbors: str
+    sampling: tuple[str, ...]
+    not_covered: tuple[str, ...]
+
+    @property
+    def certified(self) -> bool:
+        """Whether the upper end says anything: an infinite epsilon, or a delta of 1, must be known to be one."""
+        vacuous = math.inf if self.quantity == "epsilon" else 1.0
+        return self.interval.upper < vacuous or self.interval.lower >= vacuous
+
+    @property
+    def guarantee(self) -> str:
+        """The kind of guarantee."""
+        if not self.certified:
+            return "none: the bound could not be certified within the work allowed"
+        if math.isinf(self.epsilon) or self.delta >= 1.0:
+            return "none: the event is not differentially private at this delta"
+        name = "pure" if self.delta == 0.0 else "approximate"
+        return f"{name} differential privacy; the upper end is a proved bound of the exact value"
+
+    @property
+    def epsilon(self) -> float:
+        return self.interval.upper if self.quantity == "epsilon" else self.given
+
+    @property
+    def delta(self) -> float:
+        return self.interval.upper if self.quantity == "delta" else self.given
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        lower, estimate, upper = self.interval
+        return {
+            "epsilon": self.epsilon, "delta": self.delta, "quantity": self.quantity,
+            "interval": {"lower": lower, "estimate": estimate, "upper": upper}, "certified": self.certified,
+            "guarantee": self.guarantee, "accounted": self.accounted,
+            "neighboring_relation": self.neighboring_relation, "neighbors": self.neighbors,
+            "sampling": list(self.sampling), "not_covered": list(self.not_covered),
+        }
+
+    def __str__(self) -> str:
+        ending = "certified" if self.certified else "NOT certified"
+        pair = f"(epsilon = {_rounded_up(self.epsilon)}, delta = {_rounded_up(self.delta)})"
+        lines = [f"{pair}-differential privacy, {ending}",
+                 f"  accounted      {self.accounted}",
+                 f"  neighbors      {self.neighbors} ({self.neighboring_relation})",
+                 *_listed("sampling", self.sampling),
+                 f"  interval       {self.interval.lower:.10g} <= {self.quantity} <= {self.interval.upper:.10g}",
+                 f"  guarantee      {self.guarantee}",
+                 *_listed("not covered", self.not_covered)]
+        return "\n".join(lines)
+
+
+def _listed(title: str, items: tuple[str, ...]) -> list[str]:
+    return [f"  {title if i == 0 else '':<14} {item}" for i, item in enumerate(items)]
+
+
+def _rounded_up(value: float) -> str:
+    """Six significant digits, never below the value."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.6g}"
+    return text if float(text) >= value else f"{float(text) + 10.0 ** (math.floor(math.log10(abs(value))) - 5):.6g}"
+
+
+def epsilon_statement(event: dp_event.DpEvent, target_delta: float,
+                      neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
+                      tolerance: float = 1e-6) -> PrivacyStatement:
+    """The statement for epsilon at `target_delta`."""
+    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    interval = accountant.get_epsilon_interval(target_delta)
+    return _statement("epsilon", float(target_delta), interval, event, neighboring_relation)
+
+
+def delta_statement(event: dp_event.DpEvent, target_epsilon: float,
+                    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
+                    tolerance: float = 1e-6) -> PrivacyStatement:
+    """The statement for delta at `target_epsilon`."""
+    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    interval = accountant.get_delta_interval(target_epsilon)
+    return _statement("delta", float(target_epsilon), interval, event, neighboring_relation)
+
+
+def _statement(quantity: str, given: float, interval: Interval, event: dp_event.DpEvent,
+               relation: NeighboringRelation) -> PrivacyStatement:
+    return PrivacyStatement(quantity, given, interval, description.label(event), relation.name,
+                            description.relation_in_words(relation), tuple(description.sampling_assumptions(event)),
+                            tuple(description.not_covered(event)))

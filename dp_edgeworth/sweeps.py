@@ -1,0 +1,205 @@
+"""epsilon over a grid of sampling probability x noise multiplier x steps: many hyper-parameter configurations, quickly.
+
+>>> result = sweep(sampling_probability=[0.01, 0.02], noise_multiplier=[0.8, 1.0], steps=1_000, target_delta=1e-5)
+>>> result.epsilon.shape
+(2, 2, 1)
+>>> print(result.to_csv().splitlines()[0])
+sampling_probability,noise_multiplier,steps,epsilon_estimate
+
+An estimate (the tilted expansion, all points of the grid at once) unless `certified=True`, which accounts every point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import _validate, mechanisms, tilted_batch
+from dp_edgeworth.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+
+_LONG = 500  # grid points from which a progress bar is worth it
+_AXES = ("sampling_probability", "noise_multiplier", "steps")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SweepResult:
+    """epsilon on a grid; arrays have one axis per parameter, in the order of the fields.
+
+    Attributes:
+      sampling_probability, noise_multiplier, steps: the axes.
+      target_delta, neighboring_relation: as asked.
+      certified: whether `lower` and `upper` are proved; otherwise they are the estimate.
+    """
+
+    sampling_probability: np.ndarray
+    noise_multiplier: np.ndarray
+    steps: np.ndarray
+    target_delta: float
+    neighboring_relation: NeighboringRelation
+    certified: bool
+    lower: np.ndarray
+    estimate: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def epsilon(self) -> np.ndarray:
+        """The certified upper ends, or the estimates."""
+        return self.upper if self.certified else self.estimate
+
+    @property
+    def axes(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in _AXES}
+
+    def to_csv(self, path: Any = None) -> str:
+        """One line per grid point; also written to `path` if given."""
+        columns = {"epsilon_lower": self.lower, "epsilon_estimate": self.estimate, "epsilon_upper": self.upper}
+        if not self.certified:
+            columns = {"epsilon_estimate": self.estimate}
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*_AXES, *columns])
+        for point, *values in zip(itertools.product(*(axis.tolist() for axis in self.axes.values())),
+                                  *(column.ravel().tolist() for column in columns.values()), strict=True):
+            writer.writerow([*point, *values])
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(stream.getvalue())
+        return stream.getvalue()
+
+    def plot(self, axes: Any = None, *, at: int = 0) -> Any:
+        """A heat map over the two longest axes, the third fixed at index `at`. Needs matplotlib; returns its axes."""
+        from matplotlib import colors, pyplot
+
+        if axes is None:
+            _, axes = pyplot.subplots(figsize=(7.0, 4.8))
+        lengths = self.epsilon.shape
+        fixed = 2 - int(np.argmin(lengths[::-1]))
+        x_name, y_name = (name for i, name in enumerate(_AXES) if i != fixed)
+        values = np.take(self.epsilon, at, axis=fixed).T
+        finite = values[np.isfinite(values) & (values > 0)]
+        scale = None
+        if len(finite) and finite.max() > 10.0 * finite.min():
+            scale = colors.LogNorm(max(float(finite.min()), float(finite.max()) * 1e-4), float(finite.max()))
+        x, y = self.axes[x_name], self.axes[y_name]
+        mesh = axes.pcolormesh(x, y, np.ma.masked_invalid(values), cmap="cividis_r", norm=scale, shading="nearest")
+        axes.figure.colorbar(mesh, ax=axes, label="epsilon" + ("" if self.certified else " (estimate)"))
+        _contours(axes, x, y, values)
+        for set_scale, axis in ((axes.set_xscale, x), (axes.set_yscale, y)):
+            if axis.min() > 0 and axis.max() >= 10.0 * axis.min():
+                set_scale("log")
+        held = f"{_AXES[fixed].replace('_', ' ')} = {self.axes[_AXES[fixed]][at]:g}"
+        axes.set(xlabel=x_name.replace("_", " "), ylabel=y_name.replace("_", " "))
+        axes.set_title(f"epsilon at delta = {self.target_delta:g}, {held}", fontsize=11)
+        axes.figure.tight_layout()
+        return axes
+
+
+def _contours(axes: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray) -> None:
+    """Lines of equal epsilon at round numbers."""
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    levels = [e for e in (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32, 64, 128) if low < e < high]
+    if levels and min(values.shape) > 1:
+        lines = axes.contour(x, y, np.nan_to_num(values, posinf=1e9), levels=levels, colors="black", linewidths=0.8)
+        texts = axes.clabel(lines, fmt="%g", fontsize=8)
+        for text in texts:
+            text.set_bbox({"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5})
+
+
+def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, target_delta: float,
+          neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+          certified: bool = False, tolerance: float = 1e-6, progress: bool | None = None) -> SweepResult:
+    """epsilon of Poisson-sampled Gaussian noise for every combination of the parameters.
+
+    Args:
+      sampling_probability, noise_multiplier, steps: numbers or one-dimensional sequences of them.
+      target_delta: the delta at which epsilon is asked.
+      neighboring_relation: how neighbouring data sets differ.
+      certified: proved intervals instead of estimates; more than ten times slower.
+      tolerance: width of the certified intervals aimed at.
+      progress: whether to show a progress bar (needs rich); by default on a terminal, when the grid is large.
+    """
+    probabilities = [_validate.probability("sampling_probability", p) for p in np.atleast_1d(sampling_probability)]
+    noises = [_validate.at_least_zero("noise_multiplier", s) for s in np.atleast_1d(noise_multiplier)]
+    counts = [_validate.integer("steps", m, 1) for m in np.atleast_1d(steps).tolist()]
+    delta = _validate.probability("target_delta", target_delta)
+    if not (probabilities and noises and counts):
+        raise ValueError("`sampling_probability`, `noise_multiplier` and `steps` must not be empty.")
+    points = list(itertools.product(probabilities, noises, counts))
+    with _progress(len(points), progress) as advance:
+        if certified:
+            columns = _certified(points, delta, neighboring_relation, tolerance, advance)
+        else:
+            columns = [_estimates(points, delta, neighboring_relation, advance)] * 3
+    shape = len(probabilities), len(noises), len(counts)
+    return SweepResult(np.array(probabilities), np.array(noises), np.array(counts), delta, neighboring_relation,
+                       certified, *(column.reshape(shape) for column in columns))
+
+
+Point = tuple[float, float, int]
+
+
+def _leaf(point: Point) -> dp_event.DpEvent:
+    return dp_event.PoissonSampledDpEvent(point[0], dp_event.GaussianDpEvent(point[1]))
+
+
+def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
+               advance: Callable[[int], None]) -> list[np.ndarray]:
+    result = np.empty((3, len(points)))
+    for i, point in enumerate(points):
+        accountant = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point), point[2])
+        result[:, i] = accountant.get_epsilon_interval(delta)
+        advance(1)
+    return list(result)
+
+
+def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,
+               advance: Callable[[int], None]) -> np.ndarray:
+    """Both directions in batches; points out of the batches' reach one at a time."""
+    pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
+    counts = np.array([point[2] for point in points], float)
+    result = np.full(len(points), math.nan)
+    batch = np.array([i for i, point in enumerate(points) if 0.0 < delta < 1.0 and counts[i] <= tilted_batch.MOST_COUNT
+                      and tilted_batch.shift(pairs[point[:2]].remove) is not None], int)
+    if len(batch):
+        mirror = all(pairs[points[i][:2]].remove == pairs[points[i][:2]].add for i in batch)
+        sides = [tilted_batch.epsilons([pairs[points[i][:2]][side] for i in batch], counts[batch], delta,
+                                       advance=advance if side == 0 else lambda done: None)
+                 for side in ((0,) if mirror else (0, 1))]
+        result[batch] = np.maximum.reduce(sides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in np.flatnonzero(np.isnan(result)):
+            accountant = ApproximateEdgeworthAccountant(relation, tilted=True).compose(_leaf(points[i]), points[i][2])
+            result[i] = accountant.get_epsilon(delta)
+            advance(1)
+    return result
+
+
+@contextlib.contextmanager
+def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of points done; draws on standard error where rich is installed."""
+    show = total >= _LONG and sys.stderr.isatty() if wanted is None else wanted
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        show = False
+    if not show:
+        yield lambda done: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sweep", total=total)
+        yield lambda done: bar.update(task, advance=done)

@@ -1,0 +1,177 @@
+"""Event-tree analysis: shares, costs of parts, rendering."""
+
+import json
+import math
+
+import dp_accounting as dpa
+import matplotlib
+import numpy as np
+import pytest
+from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
+
+from dp_edgeworth import EdgeworthIntervalAccountant, attribution, report
+from dp_edgeworth.analysis import explain
+from dp_edgeworth.composition import Composition
+
+matplotlib.use("Agg")
+RO = NeighboringRelation.REPLACE_ONE
+
+
+def sampled(p, sigma, count=1):
+    event = dpa.PoissonSampledDpEvent(p, dpa.GaussianDpEvent(sigma))
+    return dpa.SelfComposedDpEvent(event, count) if count > 1 else event
+
+
+TRAINING, PROGRAMME, TAIL = sampled(0.01, 1.0, 1_000), dpa.LaplaceDpEvent(3.0), dpa.GaussianDpEvent(3.0)
+NESTED = dpa.SelfComposedDpEvent(dpa.ComposedDpEvent([sampled(0.02, 1.2), dpa.GaussianDpEvent(20.0)]), 10)
+TREE = dpa.ComposedDpEvent([TRAINING, dpa.ComposedDpEvent([NESTED, PROGRAMME]), dpa.NoOpDpEvent(), TAIL])
+
+
+@pytest.fixture(scope="module")
+def tree_report():
+    return explain(TREE, target_delta=1e-5)
+
+
+def _certified(event, delta=1e-5, relation=NeighboringRelation.ADD_OR_REMOVE_ONE):
+    return EdgeworthIntervalAccountant(relation).compose(event).get_epsilon(delta)
+
+
+@pytest.mark.parametrize("event, relation, delta", [
+    (TREE, NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-5),
+    (TREE, NeighboringRelation.ADD_OR_REMOVE_ONE, 0.4),  # below the mean loss
+    (TREE, NeighboringRelation.REPLACE_SPECIAL, 1e-12),
+    (dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), sampled(0.1, 1.0, 50)]), RO, 1e-6),
+    (dpa.ComposedDpEvent([dpa.LaplaceDpEvent(2.0), dpa.LaplaceDpEvent(5.0)]), RO, 0.0),
+    (dpa.ComposedDpEvent([TRAINING, dpa.NonPrivateDpEvent()]), NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-5),
+])
+def test_shares_add_up(event, relation, delta):
+    result = explain(event, target_delta=delta, neighboring_relation=relation)
+    assert abs(result.root.share - 1.0) <= 1e-12
+    for node in result.nodes:
+        assert 0.0 <= node.share <= 1.0 + 1e-12
+        if node.children:
+            assert abs(sum(child.share for child in node.children) - node.share) <= 1e-12
+    assert result.epsilon == _certified(event, delta, relation)
+
+
+def test_shares_of_gaussians_are_their_squared_shifts():
+    result = explain(dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), dpa.GaussianDpEvent(4.0)]), target_delta=1e-5)
+    assert result["$.events[0]"].share == pytest.approx(0.8, abs=1e-13)
+    assert result["$.events[0]"].direction == "both"
+
+
+def test_shares_are_the_slopes_of_the_composition_at_the_saddle(tree_report):
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = EdgeworthIntervalAccountant(relation).compose(TREE)
+    counts = accountant._counts[0]
+    slope = Composition(counts).cgf([tree_report.tilt])[1, 0]
+    assert slope == pytest.approx(tree_report.epsilon, rel=1e-10)
+    alone = EdgeworthIntervalAccountant(relation).compose(TRAINING)._counts[0]
+    part = Composition(alone).cgf([tree_report.tilt])[1, 0]
+    assert tree_report["$.events[0]"].contribution == pytest.approx(part, rel=1e-9)
+
+
+def test_without_and_alone_agree_with_accounting(tree_report):
+    rest = {"$.events[0]": TREE.events[1:], "$.events[3]": TREE.events[:3],
+            "$.events[1]": [TRAINING, TAIL], "$.events[1].events[0]": [TRAINING, PROGRAMME, TAIL]}
+    for path, events in rest.items():
+        assert abs(tree_report[path].epsilon_without - _certified(dpa.ComposedDpEvent(events))) <= 1e-9
+    for path, event in {"$.events[0]": TRAINING, "$.events[1].events[0]": NESTED, "$.events[3]": TAIL}.items():
+        assert abs(tree_report[path].epsilon_alone - _certified(event)) <= 1e-9
+    inner = tree_report["$.events[1].events[0].event.events[0]"]
+    without = [TRAINING, dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(20.0), 10), PROGRAMME, TAIL]
+    assert inner.count == 10
+    assert abs(inner.epsilon_without - _certified(dpa.ComposedDpEvent(without))) <= 1e-9
+
+
+def test_an_absent_leaf_changes_nothing(tree_report):
+    missing = tree_report["$.events[2]"]
+    assert (missing.share, missing.contribution, missing.epsilon_alone) == (0.0, 0.0, 0.0)
+    assert missing.epsilon_without == pytest.approx(tree_report.epsilon, abs=1e-9)
+    padded = explain(dpa.ComposedDpEvent([TREE, dpa.NoOpDpEvent()]), target_delta=1e-5)
+    assert padded.epsilon == tree_report.epsilon
+    assert np.allclose(padded.shares[1:-1], tree_report.shares, rtol=0, atol=1e-12)
+
+
+def test_cumulants_are_those_of_the_composition(tree_report):
+    counts = EdgeworthIntervalAccountant().compose(TREE)._counts[0]
+    for tilt, law in ((0.0, tree_report.root.cumulants), (tree_report.tilt, tree_report.root.tilted_cumulants)):
+        mean, variance, third, fourth = Composition(counts).cumulants(4, tilt)
+        expected = (mean, math.sqrt(variance), third / variance**1.5, fourth / variance**2)
+        found = (law.mean, law.standard_deviation, law.skewness, law.excess_kurtosis)
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_it_explains_a_ledger_of_another_accountant():
+    accountant = dpa.rdp.RdpAccountant()
+    accountant.compose(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.0)), 100).compose(dpa.GaussianDpEvent(5.0))
+    result = explain(accountant.ledger, target_delta=1e-5)
+    assert result.root.share == 1.0 and len(result.root.children) == 2
+
+
+def test_text_html_and_json(tree_report):
+    text = str(tree_report)
+    assert "1,000 x PoissonSampled(0.01, Gaussian(1))" in text and "█" in text and "without" in text
+    assert "<table>" in tree_report._repr_html_() and "Laplace(3)" in tree_report._repr_html_()
+    data = json.loads(tree_report.to_json())
+    assert data["nodes"][0]["share"] == 1.0 and data["direction"] == "remove"
+    assert [node["path"] for node in data["nodes"]][:2] == ["$", "$.events[0]"]
+    infinite = explain(dpa.NonPrivateDpEvent(), target_delta=1e-5).to_json()
+    assert json.loads(infinite)["epsilon"]["upper"] == "inf"
+
+
+def test_names_are_escaped_in_html():
+    import dp_edgeworth
+
+    event = dp_edgeworth.AdditiveNoiseDpEvent("logistic", {"scale": 2.0})
+    assert "&#x27;scale&#x27;" in explain(event, target_delta=1e-5)._repr_html_()
+
+
+def test_a_long_ledger_is_folded_largest_first_and_lazy(monkeypatch):
+    rng = np.random.default_rng(0)
+    events = [sampled(p, s) for p, s in zip(rng.uniform(0.005, 0.02, 300), rng.uniform(0.8, 1.5, 300), strict=True)]
+    result = explain(dpa.ComposedDpEvent(events), target_delta=1e-6, limit=3)
+    lines = report.rows(result)
+    assert [row.folded for row in lines] == [0, 0, 0, 298]
+    assert lines[1].share >= lines[2].share >= max(np.sort(result.shares[1:])[:-2])
+    assert sum(row.share for row in lines[1:]) == pytest.approx(1.0, abs=1e-12)
+    assert not result._memory
+    assert "... 298 more" in str(result)
+    assert {index for _, index in result._memory} <= {row.node.index for row in lines if row.node}
+
+
+def test_ten_thousand_leaves_are_attributed_in_batches():
+    rng = np.random.default_rng(0)
+    pairs = zip(rng.uniform(0.005, 0.02, 10_000), rng.uniform(0.8, 1.5, 10_000), strict=True)
+    result = explain(dpa.ComposedDpEvent([sampled(p, s) for p, s in pairs]), target_delta=1e-6)
+    assert result.root.share == 1.0
+    assert abs(result.shares[1:].sum() - 1.0) <= 1e-12
+
+
+def test_deep_trees_do_not_recurse():
+    event = dpa.GaussianDpEvent(10.0)
+    for _ in range(3_000):
+        event = dpa.ComposedDpEvent([event])
+    result = explain(event, target_delta=1e-5)
+    assert "Gaussian(10)" in str(result) and len(result.nodes) == 3_001
+
+
+def test_the_picture_has_labels(tree_report):
+    axes = tree_report.plot()
+    assert axes.get_xlabel() == "share of epsilon" and axes.get_ylabel()
+    assert sum(bar.get_width() for bar in axes.patches if bar.get_y() == pytest.approx(0.5)) == pytest.approx(1.0)
+    matplotlib.pyplot.close(axes.figure)
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match="target_delta"):
+        explain(TAIL, target_delta=2.0)
+    with pytest.raises(ValueError, match="limit"):
+        explain(TAIL, target_delta=1e-5, limit=0)
+    with pytest.raises(UnsupportedEventError):
+        explain(dpa.ZCDpEvent(0.1), target_delta=1e-5)
+
+
+def test_saddle_below_the_mean_is_zero():
+    composition = Composition(EdgeworthIntervalAccountant().compose(TRAINING)._counts[0])
+    assert attribution.saddle_tilt(composition, 0.0) == 0.0

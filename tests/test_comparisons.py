@@ -1,0 +1,329 @@
+"""The comparison harness: adapters against closed forms, every status of the runner, the command line's sentences."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from pathlib import Path
+
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+pytest.importorskip("rich")
+pytest.importorskip("prv_accountant")
+
+from comparisons import cases, cli, gaussian_limit, methods, peers, report, runner, table, workloads
+from comparisons import run as run_command
+from comparisons.runner import Limits, judge, limited
+
+AR, RO = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, dpa.NeighboringRelation.REPLACE_ONE
+GAUSSIANS = dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(80.0), 1500)
+TRUTH = 1.9225918024608042  # closed form: one Gaussian of noise 80 / sqrt(1500) at delta 1e-5
+QUICK = Limits(seconds=20.0, gigabytes=2.0)
+
+
+def closed_form(noise: float, delta: float) -> float:
+    return dpa.get_epsilon_gaussian(noise, delta)
+
+
+# Adapters, each against the composition of Gaussians in closed form.
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("GDP", 1e-9), ("GDP-E", 1e-5), ("PLD_1e-4", 1e-4), ("PLD_1e-3", 1e-3), ("FFT", 1e-3)]
+)
+@pytest.mark.parametrize(("relation", "factor"), [(AR, 1.0), (RO, 2.0)])
+def test_adapter_against_gaussian_composition(
+    name: str, tolerance: float, relation: dpa.NeighboringRelation, factor: float
+) -> None:
+    truth = closed_form(80.0 / math.sqrt(1500) / factor, 1e-5)
+    assert factor == 2.0 or truth == pytest.approx(TRUTH, abs=1e-9)
+    lower, estimate, upper = methods.METHODS[name].ends(GAUSSIANS, 1e-5, relation)
+    value = upper if estimate is None else estimate
+    assert value == pytest.approx(truth, abs=tolerance)
+    if name == "FFT":
+        assert lower is not None and upper is not None and lower < truth < upper
+        assert upper - lower == pytest.approx(0.2, abs=0.01)
+
+
+def test_afa_against_gaussian_composition() -> None:
+    pytest.importorskip("autodp")
+    _, estimate, _ = methods.METHODS["AFA"].ends(GAUSSIANS, 1e-5, AR)
+    assert estimate == pytest.approx(TRUTH, abs=1e-6)
+
+
+def test_rdp_is_above_the_closed_form_and_lacks_the_factor_two() -> None:
+    assert methods.METHODS["RDP"].ends(GAUSSIANS, 1e-5, AR)[2] >= TRUTH  # type: ignore[operator]
+    replace = RdpAccountant(neighboring_relation=RO).compose(dpa.GaussianDpEvent(1.0)).get_epsilon(1e-5)
+    assert replace < closed_form(0.5, 1e-5)
+
+
+def test_prv_laplace_takes_the_inverse_scale() -> None:
+    """One Laplace mechanism: delta(eps) = 1 - e^{(eps - 1/b) / 2}."""
+    scale, delta = 5.0, 0.01
+    truth = 1.0 / scale + 2.0 * math.log1p(-delta)
+    lower, estimate, upper = (
+        peers.PrvAccountant(eps_error=0.01).compose(dpa.LaplaceDpEvent(scale)).get_epsilon_interval(delta)
+    )
+    assert lower <= truth <= upper
+    assert estimate == pytest.approx(truth, abs=0.01)
+
+
+def test_pld_unrolls_randomized_response() -> None:
+    event = dpa.SelfComposedDpEvent(dpa.RandomizedResponseDpEvent(0.5, 2), 10)
+    unrolled = peers.UnrolledPldAccountant(RO).compose(event).get_epsilon(1e-6)
+    assert unrolled == pytest.approx(10.0 * math.log(3.0), abs=0.01)
+    assert PLDAccountant(RO).compose(event).get_epsilon(1e-6) < 1.2  # the bug that makes it necessary
+    assert peers.UnrolledPldAccountant(RO).supports(event)
+
+
+def test_gdp_of_sampled_gaussians_is_the_published_mu() -> None:
+    noises = [gaussian_limit.Noise("gaussian", 0.8, 0.01, 10_000)]
+    assert gaussian_limit.gaussian_mu(noises) == pytest.approx(0.01 * math.sqrt(1e4 * math.expm1(0.8**-2)))
+
+
+def test_gdp_e_reproduces_the_known_value() -> None:
+    noises = [gaussian_limit.Noise("gaussian", 0.8, 0.01, 10_000)]
+    assert gaussian_limit.gdp_e_epsilon(1e-5, noises) == pytest.approx(11.02, abs=0.005)
+
+
+def test_loss_cumulants_against_monte_carlo_free_identities() -> None:
+    """Plain Gaussian: mean +-mu^2/2, variance mu^2, nothing above; Laplace: mean = 1/b - 1 + e^{-1/b}."""
+    under_p, under_q = gaussian_limit.loss_cumulants(gaussian_limit.Noise("gaussian", 2.0, 1.0, 1))
+    np.testing.assert_allclose(under_p, [0.125, 0.25, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(under_q, [-0.125, 0.25, 0.0, 0.0], atol=1e-12)
+    laplace, _ = gaussian_limit.loss_cumulants(gaussian_limit.Noise("laplace", 2.0, 1.0, 1))
+    assert laplace[0] == pytest.approx(0.5 - 1.0 + math.exp(-0.5), abs=1e-12)
+
+
+def test_adapters_name_the_event_they_do_not_support() -> None:
+    accountant = peers.GdpAccountant()
+    event = dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.ZCDpEvent(1.0)])
+    assert not accountant.supports(event)
+    with pytest.raises(dpa.UnsupportedEventError, match="ZCDpEvent"):
+        accountant.compose(event)
+    assert not peers.PrvAccountant(RO).supports(cases.dp_sgd(0.1, 1.0, 2))
+
+
+# The runner: every way to end.
+
+
+def sleeper(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def glutton(gigabytes: float) -> int:
+    return int(np.ones(int(gigabytes * 125e6)).sum())
+
+
+def suicide() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def quitter() -> None:
+    os._exit(3)
+
+
+def failure(error: type[Exception]) -> None:
+    raise error("because")
+
+
+def test_a_child_that_answers() -> None:
+    outcome = limited(max, (3, 4), QUICK)
+    assert (outcome.status, outcome.value) == ("ok", 4)
+    assert outcome.peak_mb >= 0.0
+
+
+def test_a_child_that_is_killed() -> None:
+    outcome = limited(suicide, (), QUICK)
+    assert outcome.status == "error" and "SIGKILL" in outcome.note
+
+
+def test_a_child_that_exits_without_an_answer() -> None:
+    outcome = limited(quitter, (), QUICK)
+    assert outcome.status == "error" and "exit code 3" in outcome.note
+
+
+def test_a_child_that_takes_too_much_memory() -> None:
+    outcome = limited(glutton, (4.0,), Limits(seconds=20.0, gigabytes=0.5))
+    assert outcome.status == "out of memory" and "0.5 GB" in outcome.note
+
+
+def test_a_child_that_takes_too_long() -> None:
+    start = time.perf_counter()
+    outcome = limited(sleeper, (60.0,), Limits(seconds=0.3))
+    assert outcome.status == "timeout" and "0.3 s" in outcome.note
+    assert time.perf_counter() - start < 30.0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ImportError, "unsupported"), (dpa.UnsupportedEventError, "unsupported"), (ValueError, "error")],
+)
+def test_exceptions_are_statuses(error: type[Exception], status: str) -> None:
+    outcome = limited(failure, (error,), QUICK)
+    assert outcome.status == status and "because" in outcome.note
+
+
+@pytest.mark.parametrize(
+    ("ends", "guarantee", "status"),
+    [
+        ((0.9, 1.0, 1.1), "interval", "ok"),
+        ((-0.1, 0.0, 1.1), "interval", "ok"),  # an empty lower end is not a wrong one
+        ((None, None, math.inf), "upper bound", "ok"),
+        ((None, 7.0, None), "estimate", "ok"),  # estimates promise nothing
+        ((None, math.nan, None), "estimate", "implausible"),
+        ((0.0, 1.0, math.nan), "interval", "implausible"),
+        ((-12.0, -11.5, -11.0), "interval", "implausible"),
+        ((None, None, -1.0), "upper bound", "implausible"),
+        ((1.1, 1.0, 0.9), "interval", "implausible"),
+        ((None, None, None), "estimate", "implausible"),
+        ((None, None, 0.99), "upper bound", "false"),
+        ((1.05, 1.06, 1.1), "interval", "false"),
+        ((0.8, 0.9, 0.95), "interval", "false"),
+    ],
+)
+def test_judgement(ends: methods.Ends, guarantee: str, status: str) -> None:
+    assert judge(ends, guarantee, (1.0 - 1e-9, 1.0, 1.0 + 1e-9))[0] == status
+
+
+# Cases, rows and the command line.
+
+
+def test_every_case_builds_and_names_known_methods() -> None:
+    for case in cases.CASES.values():
+        assert isinstance(case.build(min(case.sizes)), dpa.DpEvent)
+        assert set(case.methods) <= set(methods.METHODS)
+        assert list(case.sizes) == sorted(case.sizes)
+
+
+def test_run_writes_rows_as_they_finish_and_skips_what_cannot_end(tmp_path: Path) -> None:
+    case = cases.Case("test", "a test", lambda m: cases.dp_sgd(0.1, 1.0, m), (10, 20, 30), (1e-3,))
+    path = tmp_path / "rows.csv"
+    rows = run_command.run_cases([case], ["GDP", "RDP"], QUICK, path)
+    kept = report.read_rows(path)
+    assert [row.method for row in rows] == ["EXACT", "GDP", "RDP"] * 3 == [row.method for row in kept]
+    assert kept[1].estimate == pytest.approx(rows[1].estimate, rel=1e-9)
+    text = path.read_text()
+    assert text.startswith("# date: ") and "dp-accounting 0" in text
+    tight = Limits(seconds=1e-9)
+    rows = list(run_command.case_rows(case, ["RDP"], tight, lambda text: None))
+    assert {row.status for row in rows} == {"timeout"}
+    assert "not tried" in rows[-1].note
+
+
+def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = run_command.limited, []
+
+    def interrupted(*arguments: object) -> runner.Outcome:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run_command, "limited", interrupted)
+    code = cli.main(["run", "dp-sgd-base", "--methods", "GDP", "RDP", "--out", str(tmp_path)])
+    assert code == 130
+    assert [row.method for row in report.read_rows(tmp_path / "run.csv")] == ["EXACT", "GDP"]
+
+
+def test_an_earlier_file_is_kept(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        with report.table_file(tmp_path / "rows.csv", ["a"]) as write:
+            write({"a": content})
+    assert "first" in (tmp_path / "rows.previous.csv").read_text()
+    assert "second" in (tmp_path / "rows.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "dp-sgd-minst"], "Did you mean `dp-sgd-mnist`?"),
+        (["run", "--methods", "PLX"], "METHOD must be one of"),
+        (["run", "--sampling-probability", "0.1"], "--noise-multiplier"),
+        (["run", "dp-sgd-base", "--out", "{tmp}/file/below"], "directory must be writable. Found `"),
+        (["figures", "--plot-only", "--out", "{tmp}"], "needs the CSV of an earlier run"),
+        (["findings", "nothing"], "FINDING must be one of"),
+        (["speed", "nothing"], "WORKLOAD must be one of"),
+    ],
+)
+def test_what_the_user_can_mend_is_a_sentence(
+    words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert cli.main([word.replace("{tmp}", str(tmp_path)) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error and "Traceback" not in error
+
+
+def test_unknown_command_and_bad_delta_exit_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["nonsense"], ["run", "--delta", "2"]):
+        with pytest.raises(SystemExit) as exit_info:
+            cli.main(words)
+        assert exit_info.value.code == 2
+    assert "delta must be between 0 and 1" in capsys.readouterr().err
+
+
+def test_list_shows_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*cases.CASES, *methods.METHODS))
+
+
+def test_run_of_your_own_and_aliases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "--sampling-probability", "0.1", "--noise-multiplier", "1.5", "--steps", "20", "--delta", "1e-4"]
+    assert cli.main([*words, "--methods", "MA", "GDP", "GDP", "--out", str(tmp_path)]) == 0
+    assert [row.method for row in report.read_rows(tmp_path / "run.csv")] == ["EXACT", "RDP", "GDP"]
+    assert "peak MB" in capsys.readouterr().out
+
+
+def test_figures_draw_from_the_csv_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    row = report.Row("x", 10, 0.1, "FFT", "interval", -0.2, 0.0, 0.3, 0.1, 0.5, 10.0, "ok", "")
+    fake = [
+        ("FFT", "interval", "false"),
+        ("RDP", "upper bound", "ok"),
+        ("EXACT", "interval", "ok"),
+        ("GDP", "estimate", "error"),
+    ]
+    from dataclasses import replace
+
+    with report.table_file(tmp_path / "figures.csv", report.row_columns()) as write:
+        for name in (case for case in cases.CASES if case.startswith("paper-") or case == "tiny-delta"):
+            for method, guarantee, status in fake:
+                for size in (10, 100, 1000):
+                    changed = replace(row, case=name, size=size, method=method, guarantee=guarantee, status=status)
+                    write(report.row_cells(changed))
+    assert cli.main(["figures", "--plot-only", "--out", str(tmp_path)]) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"paper-figure-3.png", "paper-figure-5.svg", "epsilon-against-delta.png"} <= names
+
+
+def test_table_fits_exponents_and_counts_false_answers() -> None:
+    def row(case: str, size: int, seconds: float, status: str = "ok") -> report.Row:
+        return report.Row(case, size, 1e-5, "RDP", "upper bound", None, None, 2.0, 1.5, seconds, 1.0, status, "")
+
+    rows = [row("growth-identical", 10**k, 0.01) for k in range(2, 8)]
+    rows += [row("growth-distinct", 10**k, 1e-3 * 10**k, "false") for k in range(1, 5)]
+    rows += [row("dp-sgd-base", 100, 0.1)]
+    line = dict(zip(table.COLUMNS, table.summary(rows)[0], strict=True))
+    assert line["identical"] in ("0.00", "-0.00") and line["distinct"] == "1.00"
+    assert line["distance"] == "5.0e-01" and "4 false" in line["guarantee"]
+
+
+def test_speed_targets_are_read_in_both_directions() -> None:
+    assert workloads.Result("a", value=120.0, target="at least 100").met == "yes"
+    assert workloads.Result("a", value=120.0, target="at most 1e-6").met == "no"
+    assert workloads.Result("a", target="at least 1").met == "no"
+    assert workloads.Result("a").met == ""
+    assert workloads.clock(0.0123) == "12.3 ms" and workloads.clock(2.0) == "2 s"
+
+
+def test_every_command_of_the_table_has_its_module() -> None:
+    for name in cli.COMMANDS:
+        cli.build_parser(name)

@@ -1,0 +1,184 @@
+"""Laws of single privacy losses: cumulants against 30-digit integration, and the identities every pair obeys."""
+
+import functools
+import importlib.util
+import json
+import math
+
+import numpy as np
+import pytest
+from cases import CASES, GOLDEN, RELATIONS
+from mpmath import mp
+
+import dp_edgeworth
+from dp_edgeworth import mechanisms
+from dp_edgeworth.composition import Composition, leaves
+from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift
+from dp_edgeworth.pllr import Demand, Mixed, reverse, subsample
+
+ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
+ORDER = 6
+
+
+def row_name(row):
+    return f"{row['kind']} p={row['p']:g} noise={row['noise']:g}"
+
+
+def remove_pair(row):
+    base = GaussianShift if row["kind"] == "gaussian" else LaplaceShift
+    return subsample(base(1.0 / row["noise"]), row["p"])
+
+
+def x_cumulants(pllr):
+    return Composition({pllr: 1}).cumulants(ORDER, -1.0)
+
+
+def y_cumulants(pllr):
+    return Composition({pllr: 1}).cumulants(ORDER, 0.0)
+
+
+def relative_errors(found, exact):
+    """Errors relative to |kappa_r|, from r = 3 on to max(|kappa_r|, kappa_2^(r/2))."""
+    exact = [mp.mpf(value) for value in exact]
+    scales = [abs(k) if r <= 2 else max(abs(k), exact[1] ** (mp.mpf(r) / 2)) for r, k in enumerate(exact, 1)]
+    return [float(abs(mp.mpf(float(a)) - b) / scale) for a, b, scale in zip(found, exact, scales, strict=True)]
+
+
+def mirrored(cumulants):
+    """Cumulants of -L."""
+    return [(-1) ** r * mp.mpf(value) for r, value in enumerate(cumulants, 1)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_name)
+@pytest.mark.parametrize("law", ["X1", "Y1", "X2", "Y2"])
+def test_cumulants_against_30_digits(row, law):
+    remove, add = remove_pair(row), reverse(remove_pair(row))
+    with mp.workdps(50):
+        found, exact = {
+            "X1": (x_cumulants(remove), row["x"]),
+            "Y1": (y_cumulants(remove), row["y"]),
+            "X2": (x_cumulants(add), mirrored(row["y"])),
+            "Y2": (y_cumulants(add), mirrored(row["x"])),
+        }[law]
+        assert max(relative_errors(found, exact)) <= 1e-12, relative_errors(found, exact)
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("make_cumulants", GOLDEN / "make_cumulants.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("kind", "p", "noise"), [("laplace", 0.05, 1.0), ("laplace", 1.0, 10.0), ("gaussian", 0.001, 1.0)]
+)
+def test_golden_cumulants_are_what_their_generator_writes(kind, p, noise):
+    stored = next(row for row in ROWS if (row["kind"], row["p"], row["noise"]) == (kind, p, noise))
+    with mp.workdps(70):
+        x, y = generator().x_and_y_cumulants(kind, p, noise, mp.mpf("0.5"))
+        for found, text in zip([*x, *y], [*stored["x"], *stored["y"]], strict=True):
+            assert abs(found - mp.mpf(text)) <= mp.mpf(10) ** -30 * abs(found)
+
+
+def test_golden_cumulants_of_the_gaussian_are_its_closed_form():
+    for row in ROWS:
+        if (row["kind"], row["p"]) == ("gaussian", 1.0):
+            with mp.workdps(50):
+                mu2 = 1 / mp.mpf(row["noise"]) ** 2
+                for law, sign in (("x", -1), ("y", 1)):
+                    exact = [sign * mu2 / 2, mu2, 0, 0, 0, 0]
+                    assert all(
+                        abs(mp.mpf(a) - b) <= mp.mpf(10) ** -28 * mu2 for a, b in zip(row[law], exact, strict=True)
+                    )
+
+
+def test_cumulants_add_up_with_counts():
+    a, b = subsample(GaussianShift(1.0), 0.05), LaplaceShift(0.5)
+    both = Composition({a: 7, b: 10**15, GaussianShift(2.0): 3}).cumulants(ORDER, 0.0)
+    gaussian = np.array([6.0, 12.0, 0.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(both, 7 * y_cumulants(a) + 1e15 * y_cumulants(b) + gaussian, rtol=1e-12)
+
+
+@functools.cache
+def all_pairs():
+    """(name, remove, add) of every leaf of every case and relation, and a few that no event makes."""
+    result = []
+    for case in CASES:
+        for relation in RELATIONS:
+            if relation in case.relations:
+                for leaf, _ in leaves(case.event):
+                    result.append(
+                        (f"{case.name}, {relation.name}, {type(leaf).__name__}", *mechanisms.directions(leaf, relation))
+                    )
+    for name, pair in {
+        "steep": subsample(GaussianShift(1 / 0.3), 1e-6),
+        "almost unsampled": subsample(GaussianShift(1 / 0.3), 0.999),
+        "flat": subsample(GaussianShift(0.01), 1e-6),
+        "steep laplace": subsample(LaplaceShift(10.0), 1e-6),
+        "atoms without common support": Atoms((0.1, 0.6, 0.3, 0.0), (0.0, 0.5, 0.3, 0.2)),
+        "sampled atoms without common support": subsample(Atoms((0.1, 0.6, 0.3, 0.0), (0.0, 0.5, 0.3, 0.2)), 0.3),
+        "mixed": Mixed((0.25, 0.75), (subsample(GaussianShift(1.0), 0.1), LaplaceShift(1.0))),
+    }.items():
+        result.append((name, pair, reverse(pair)))
+    return result
+
+
+every_pair = pytest.mark.parametrize(("name", "remove", "add"), all_pairs(), ids=[name for name, *_ in all_pairs()])
+
+
+@every_pair
+def test_total_masses(name, remove, add):
+    """E e^X = E e^-Y = 1, infinite losses counted apart."""
+    for pair in (remove, add):
+        rule = pair.rule(Demand(0.0, 1.0))
+        assert rule.weights.sum() + rule.lost[0] == pytest.approx(1.0, abs=1e-13)
+        assert (rule.weights * np.exp(rule.values)).sum() + rule.infinite[0] == pytest.approx(1.0, abs=1e-13)
+        composition = Composition({pair: 1})
+        k = composition.cgf([-1.0, 0.0])[0]
+        assert math.exp(k[0]) + pair.lost_mass == pytest.approx(1.0, abs=1e-13)  # E e^-Y = E_P 1
+        assert math.exp(k[1]) + pair.infinite_mass == pytest.approx(1.0, abs=1e-13)  # E e^X = E_Q 1
+
+
+@every_pair
+def test_directions_mirror_each_other(name, remove, add):
+    """kappa_r(X2) = (-1)^r kappa_r(Y1), kappa_r(Y2) = (-1)^r kappa_r(X1)."""
+    for x2, y1 in ((x_cumulants(add), y_cumulants(remove)), (y_cumulants(add), x_cumulants(remove))):
+        for r, (a, b) in enumerate(zip(x2, y1, strict=True), 1):
+            assert abs(a - (-1) ** r * b) <= 1e-13 * max(abs(b), y1[1] ** (r / 2)), (r, a, b)
+
+
+@every_pair
+def test_reversing_twice_changes_nothing(name, remove, add):
+    np.testing.assert_allclose(y_cumulants(reverse(reverse(remove))), y_cumulants(remove), rtol=1e-13)
+
+
+def test_sampling_multiplies():
+    """A sample of a sample: probabilities multiply, for any inner pair."""
+    for inner in (GaussianShift(1.0), LaplaceShift(2.0), Atoms((0.2, 0.8), (0.7, 0.3))):
+        twice, once = subsample(subsample(inner, 0.4), 0.3), subsample(inner, 0.12)
+        np.testing.assert_allclose(y_cumulants(twice), y_cumulants(once), rtol=1e-11, atol=1e-16)
+
+
+@pytest.mark.parametrize("z", [2.5, 20.0, -0.7])
+@pytest.mark.parametrize(("p", "mu"), [(0.05, 1.0), (0.9975, 0.47), (1e-4, 3.0)])
+def test_log_mgf_at_the_tilt_asked_for(p, mu, z):
+    """K(z) = log E_P[(1 - p + p e^{mu x - mu^2/2})^{z+1}]; nodes laid out for a smaller z would be silently wrong."""
+    with mp.workdps(40):
+        p_, mu_, z_ = mp.mpf(p), mp.mpf(mu), mp.mpf(z)
+        centre = max(mp.mpf(0), mu_ * (z_ + 1))
+
+        def integrand(x):
+            return mp.exp((z_ + 1) * mp.log(1 - p_ + p_ * mp.exp(mu_ * x - mu_**2 / 2)) - x * x / 2)
+
+        top = max(integrand(mp.mpf(0)), integrand(centre))
+        total = mp.quad(lambda x: integrand(x) / top, mp.linspace(-14, centre + 14, 60))
+        exact = float(mp.log(total * top / mp.sqrt(2 * mp.pi)))
+    found = Composition({subsample(GaussianShift(mu), p): 1}).cgf([z])[0, 0]
+    assert found == pytest.approx(exact, rel=1e-12, abs=1e-14)
+
+
+def test_public_names_build_pairs():
+    pair = dp_edgeworth.subsample(dp_edgeworth.GaussianShift(1.0), 0.1)
+    assert dp_edgeworth.reverse(dp_edgeworth.reverse(pair)) == pair
+    assert hash(pair) == hash(dp_edgeworth.subsample(dp_edgeworth.GaussianShift(1.0), 0.1))

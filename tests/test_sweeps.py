@@ -1,0 +1,88 @@
+"""Sweeps agree with the accountants, point by point."""
+
+import csv
+import io
+import warnings
+
+import dp_accounting as dpa
+import matplotlib
+import numpy as np
+import pytest
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.sweeps import sweep
+
+matplotlib.use("Agg")
+AXES = {"sampling_probability": [0.01, 0.05, 0.3], "noise_multiplier": [0.7, 1.0, 4.0], "steps": [1_000, 20_000]}
+
+
+def _event(p, sigma, steps):
+    return dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(p, dpa.GaussianDpEvent(sigma)), steps)
+
+
+def _points(result):
+    return [(index, _event(*(float(axis[i]) if name != "steps" else int(axis[i])
+                             for i, (name, axis) in zip(index, result.axes.items(), strict=True))))
+            for index in np.ndindex(result.epsilon.shape)]
+
+
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+def test_estimates_are_those_of_the_tilted_accountant(relation):
+    result = sweep(**AXES, target_delta=1e-5, neighboring_relation=relation)
+    assert result.epsilon.shape == (3, 3, 2) and not result.certified
+    for index, event in _points(result):
+        accountant = ApproximateEdgeworthAccountant(relation, tilted=True, order=2).compose(event)
+        assert result.epsilon[index] == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-7)
+
+
+def test_certified_intervals_are_those_of_the_accountant_and_near_the_estimates():
+    result = sweep(**AXES, target_delta=1e-5, certified=True)
+    for index, event in _points(result):
+        expected = EdgeworthIntervalAccountant().compose(event).get_epsilon_interval(1e-5)
+        assert (result.lower[index], result.upper[index]) == pytest.approx((expected.lower, expected.upper), rel=1e-12)
+    # on this grid; docs/event-tree-analysis.md shows where the estimate is far worse
+    assert np.allclose(sweep(**AXES, target_delta=1e-5).epsilon, result.epsilon, rtol=1e-2)
+
+
+def test_edges_of_the_grid():
+    edges = {"sampling_probability": [0.0, 1e-9, 0.5, 1.0], "noise_multiplier": [0.0, 1.0, 1e3, np.inf],
+             "steps": [1, 10**12], "target_delta": 1e-6}
+    result, estimates = sweep(**edges, certified=True), sweep(**edges)
+    assert not np.isnan(result.epsilon).any() and not np.isnan(estimates.epsilon).any()
+    assert np.all(result.epsilon[0] == 0) and np.all(estimates.epsilon[:, 3] == 0)
+    assert np.all(result.lower[1:, 0] == np.inf) and np.all(estimates.epsilon[1:, 0] == np.inf)
+    exact = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)).get_epsilon(1e-6)
+    assert result.epsilon[3, 1, 0] == exact and estimates.epsilon[3, 1, 0] == pytest.approx(exact, rel=1e-6)
+    for delta in (0.0, 1.0):
+        result = sweep(sampling_probability=0.1, noise_multiplier=1.0, steps=10, target_delta=delta)
+        assert result.epsilon.item() == (np.inf if delta == 0.0 else 0.0)
+
+
+def test_csv_and_picture(tmp_path):
+    result = sweep(**AXES, target_delta=1e-5)
+    rows = list(csv.DictReader(io.StringIO(result.to_csv(tmp_path / "sweep.csv"))))
+    assert (tmp_path / "sweep.csv").read_text() == result.to_csv() and len(rows) == 18
+    assert float(rows[1]["epsilon_estimate"]) == result.epsilon[0, 0, 1] and rows[1]["steps"] == "20000"
+    axes = result.plot(at=1)
+    assert axes.get_xlabel() == "sampling probability" and axes.get_ylabel() == "noise multiplier"
+    assert "20000" in axes.get_title()
+    matplotlib.pyplot.close(axes.figure)
+
+
+def test_a_large_grid_is_evaluated_in_batches():
+    """Time is measured by `python -m comparisons speed`; here only that nothing is done point by point."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = sweep(sampling_probability=np.geomspace(0.01, 0.2, 30), noise_multiplier=np.linspace(0.6, 3, 30),
+                       steps=5_000, target_delta=1e-5)
+    epsilon = result.epsilon[:, :, 0]
+    assert np.all(np.diff(epsilon, axis=0) > 0) and np.all(np.diff(epsilon, axis=1) < 0)
+
+
+@pytest.mark.parametrize("changes, name", [
+    ({"sampling_probability": 1.5}, "sampling_probability"), ({"noise_multiplier": [-1.0]}, "noise_multiplier"),
+    ({"steps": 1.5}, "steps"), ({"steps": []}, "steps"), ({"target_delta": -1}, "target_delta")])
+def test_bad_input_is_refused(changes, name):
+    with pytest.raises(ValueError, match=name):
+        sweep(**{**AXES, "target_delta": 1e-5, **changes})

@@ -1,0 +1,138 @@
+"""The trade-off band contains the exact curves; advantage and mu of Gaussian differential privacy."""
+
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from scipy import special
+
+from dp_edgeworth import EdgeworthIntervalAccountant, tradeoff
+from dp_edgeworth.conversion import Interval
+
+ALPHA = np.concatenate([[0.0], np.geomspace(1e-10, 0.5, 60), np.linspace(0.52, 1.0, 25)])
+
+
+def _gaussian(mu):
+    return lambda a: special.ndtr(-special.ndtri(a) - mu)
+
+
+def _laplace(mu):
+    return lambda a: np.where(a < np.exp(-mu) / 2, 1 - a * np.exp(mu), np.where(
+        a < 0.5, np.exp(-mu) / 4 / np.maximum(a, 1e-300), np.exp(-mu) * (1 - a)))
+
+
+def _sampled(p, sigma):
+    """min(f_p, f_p^-1)** with f_p = p f + (1 - p) Id (Dong, Roth and Su, Theorem 4.2, for Poisson sampling)."""
+    f = _gaussian(1.0 / sigma)
+
+    def f_p(a):
+        return p * f(a) + (1 - p) * (1 - a)
+
+    def inverse(y):
+        low, high = np.zeros_like(y), np.ones_like(y)
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            above = f_p(middle) > y
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return low
+
+    start = special.ndtr(-0.5 / sigma)
+    end = f_p(start)
+    return lambda a: np.where(a <= start, f_p(a), np.where(a <= end, start + end - a, inverse(a)))
+
+
+def _sampled_event(p, sigma, count=1):
+    return dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(p, dpa.GaussianDpEvent(sigma)), count)
+
+
+CASES = {
+    "gaussian": (dpa.GaussianDpEvent(1.0), _gaussian(1.0)),
+    "strong gaussian": (dpa.GaussianDpEvent(0.2), _gaussian(5.0)),
+    "composed gaussian": (dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(2.0), 8), _gaussian(np.sqrt(2.0))),
+    "laplace": (dpa.LaplaceDpEvent(1.0), _laplace(1.0)),
+    "weak laplace": (dpa.LaplaceDpEvent(0.3), _laplace(1 / 0.3)),
+    "sampled gaussian": (_sampled_event(0.1, 1.0), _sampled(0.1, 1.0)),
+    "half-sampled gaussian": (_sampled_event(0.5, 0.5), _sampled(0.5, 0.5)),
+}
+
+
+def _band(event, alpha, **settings):
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    return tradeoff.tradeoff(alpha, accountant.get_delta_interval, accountant.get_epsilon, **settings)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_band_contains_the_exact_curve(name):
+    event, exact = CASES[name]
+    band, truth = _band(event, ALPHA), exact(ALPHA)
+    assert np.all(band.lower <= truth + 2e-16) and np.all(truth <= band.upper + 2e-16)
+    assert np.max(band.upper - band.lower) < 1e-5
+    assert np.all(band.lower <= band.estimate) and np.all(band.estimate <= band.upper)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_few_and_blurred_deltas_widen_the_band_and_keep_it_true(name):
+    event, exact = CASES[name]
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    rng = np.random.default_rng(1)
+
+    def blurred(epsilons):
+        found = accountant.get_delta_interval(epsilons)
+        low, high = rng.uniform(0.9, 1.0, len(epsilons)), rng.uniform(1.0, 1.1, len(epsilons))
+        return Interval(found.lower * low, found.estimate, np.minimum(found.upper * high, 1.0))
+
+    for points in (0, 1, 2, 5, 40):
+        band, _ = tradeoff.Sandwich(blurred, np.sort(rng.uniform(0.0, 6.0, points))).curves(ALPHA)
+        truth = exact(ALPHA)
+        assert np.all(band.lower <= truth + 2e-16) and np.all(truth <= band.upper + 2e-16)
+
+
+def test_a_composition_is_a_decreasing_convex_symmetric_curve():
+    alpha = np.linspace(0.0, 1.0, 41)
+    band = _band(_sampled_event(0.01, 1.0, 1_000), alpha)
+    assert np.all(np.diff(band.estimate) <= 1e-12) and np.all(np.diff(band.estimate, 2) >= -1e-5)
+    back = _band(_sampled_event(0.01, 1.0, 1_000), np.clip(band.estimate, 0.0, 1.0))
+    assert np.allclose(back.estimate, alpha, atol=1e-5)
+
+
+def test_degenerate_events():
+    nothing = _band(dpa.NoOpDpEvent(), np.array([0.0, 0.3, 1.0]))
+    assert np.allclose(nothing.lower, [1.0, 0.7, 0.0], atol=1e-12)
+    everything = _band(dpa.NonPrivateDpEvent(), np.array([0.0, 0.3]))
+    assert np.all(everything.upper <= 1e-12)
+    assert isinstance(_band(dpa.GaussianDpEvent(1.0), 0.1).lower, float)
+
+
+def test_advantage_is_total_variation():
+    accountant = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0))
+    found = tradeoff.advantage(accountant.get_delta_interval)
+    assert found.lower <= 2 * special.ndtr(0.5) - 1 <= found.upper < found.lower + 1e-9
+
+
+@pytest.mark.parametrize("event, mu", [
+    (dpa.GaussianDpEvent(1.0), 1.0), (dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(2.0), 8), np.sqrt(2.0)),
+    (dpa.NoOpDpEvent(), 0.0), (dpa.NonPrivateDpEvent(), np.inf)])
+def test_mu_of_gaussians(event, mu):
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    found = tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon)
+    assert found.lower <= mu <= found.upper
+    assert mu == np.inf or found.upper - found.lower < 1e-3
+
+
+def test_the_gaussian_of_mu_lies_below_the_curve():
+    accountant = EdgeworthIntervalAccountant().compose(_sampled_event(0.02, 1.0, 1_000))
+    found = tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon, 1e-6)
+    alpha = np.geomspace(1e-6, 0.4, 100)
+    band = tradeoff.tradeoff(alpha, accountant.get_delta_interval, accountant.get_epsilon)
+    relevant = band.upper >= alpha
+    assert np.all(_gaussian(found.upper)(alpha[relevant]) <= band.upper[relevant] + 1e-12)
+    assert np.any(_gaussian(found.lower * 0.999)(alpha) > band.lower)
+    assert found.upper < tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon, 1e-12).upper
+
+
+@pytest.mark.parametrize("call", [
+    lambda a: tradeoff.tradeoff(1.5, a.get_delta_interval, a.get_epsilon),
+    lambda a: tradeoff.gdp_mu(a.get_delta_interval, a.get_epsilon, 0.0),
+    lambda a: tradeoff.tradeoff(0.5, a.get_delta_interval, a.get_epsilon, tolerance=0.0)])
+def test_bad_input_is_refused(call):
+    with pytest.raises(ValueError, match="Found"):
+        call(EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)))
