@@ -30,7 +30,8 @@ from comparisons.methods import INTERVAL, METHODS, Ends
 OK, UNSUPPORTED, ERROR, TIMEOUT, MEMORY = "ok", "unsupported", "error", "timeout", "out of memory"
 IMPLAUSIBLE, FALSE = "implausible", "false"
 STATUSES = (OK, UNSUPPORTED, ERROR, TIMEOUT, MEMORY, IMPLAUSIBLE, FALSE)
-_PRELOAD = ["dp_accounting", "scipy.stats", "scipy.integrate", "scipy.optimize", "scipy.fft", "comparisons.peers"]
+_PRELOAD = ["dp_accounting", "scipy.stats", "scipy.integrate", "scipy.optimize", "scipy.fft", "comparisons.peers",
+            "comparisons.exact", "dp_edgeworth"]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -370,7 +371,7 @@ _LIMITS = Limits(60.0)
 
 
 def campaign(
-    cases: int, seed: int, path: Path, limits: Limits = _LIMITS, regimes: tuple[str, ...] = ()
+    cases: int, seed: int, path: Path, limits: Limits = _LIMITS, regimes: tuple[str, ...] = (), jobs: int = 1
 ) -> list[TruthRow]:
     """Judges cases 0..cases - 1 of the seed that are not in the file yet; returns the rows of all of them."""
     if path.exists():  # a line that was cut short is judged again
@@ -388,20 +389,27 @@ def campaign(
         writer = csv.DictWriter(file, names, lineterminator="\n")
         if not file.tell():
             writer.writeheader()
-        task = progress.add_task("", total=len(wanted), completed=sum(i in done for i in wanted))
-        for index in wanted:
-            if index in done:
-                continue
-            case = truth_case(seed, index)
-            bad = sum(row.status == VIOLATION for row in done.values())
-            progress.update(task, description=f"violations: {bad}  {case.regime}")
-            done[index] = row = judge(case, limits)
+        open_cases = [truth_case(seed, i) for i in wanted if i not in done]
+        task = progress.add_task("", total=len(wanted), completed=len(wanted) - len(open_cases))
+        for row in _judged(open_cases, limits, jobs):
+            done[row.index] = row
             writer.writerow(
                 {k: "" if v is None else repr(v) if isinstance(v, float) else v for k, v in asdict(row).items()}
             )
             file.flush()
-            progress.advance(task)
+            bad = sum(row.status == VIOLATION for row in done.values())
+            progress.update(task, advance=1, description=f"violations: {bad}  {row.regime}")
     return [done[index] for index in wanted]
+
+
+def _judged(cases: list[TruthCase], limits: Limits, jobs: int) -> Iterator[TruthRow]:
+    """Rows in the order in which they are finished; the threads only wait for their child processes."""
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(judge, case, limits) for case in cases]
+        try:
+            yield from (future.result() for future in as_completed(waiting))
+        finally:  # stopped by hand: what has not begun need not
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def read_rows(path: Path) -> list[TruthRow]:
@@ -470,6 +478,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=int, default=500, metavar="N", help="how many (default: 500)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="which sequence of cases (default: 0)")
     parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="CSV (default: out/truth-SEED.csv)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at a time (default: 1)")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds per answer (default: 60)")
     parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="gigabytes per answer (default: 4)")
     parser.add_argument(
@@ -487,7 +496,8 @@ def run(arguments: argparse.Namespace) -> int:
     path = arguments.out or Path("out") / f"truth-{arguments.seed}.csv"
     report.prepare(path.parent)
     rows = campaign(
-        arguments.cases, arguments.seed, path, Limits(arguments.timeout, arguments.memory), tuple(arguments.regime)
+        arguments.cases, arguments.seed, path, Limits(arguments.timeout, arguments.memory), tuple(arguments.regime),
+        max(1, arguments.jobs),
     )
     screen = report.console()
     bad = [row for row in rows if row.status == VIOLATION]
