@@ -19,7 +19,7 @@ from dp_accounting import dp_event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_edgeworth import events, serialization
+from dp_edgeworth import event_fields, events, serialization
 from dp_edgeworth.serialization import EventFormatError, from_json, register_event, to_json
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.0)
@@ -102,10 +102,10 @@ def test_every_class_is_listed_documented_and_tried():
         for name, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, dp_event.DpEvent)
     }
-    assert defined <= set(serialization._LISTED)
+    assert defined <= set(event_fields.LISTED)
     assert defined == {type(event).__name__ for event in EVENTS}
     documentation = DOCS.read_text()
-    assert [name for name in serialization._LISTED if f"`{name}`" not in documentation] == []
+    assert [name for name in event_fields.LISTED if f"`{name}`" not in documentation] == []
 
 
 def test_documented_documents_are_read():
@@ -271,11 +271,11 @@ def test_round_trip_of_random_trees(event):
                 st.integers(),
                 st.floats(),
                 st.text(),
-                st.sampled_from(serialization._LISTED),
+                st.sampled_from(event_fields.LISTED),
             ),
             lambda inner: st.one_of(
                 st.lists(inner),
-                st.dictionaries(st.sampled_from(["type", "tuple", *serialization._KINDS]), inner),
+                st.dictionaries(st.sampled_from(["type", "tuple", *event_fields.KINDS]), inner),
             ),
         ).map(lambda value: f"{HEADER}{json.dumps(value)}}}"),
     )
