@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from dp_accounting import (
@@ -138,7 +139,27 @@ CASES: dict[str, Case] = {case.name: case for case in _ALL}
 DP_SGD = ("dp-sgd-base", "dp-sgd-mnist", "dp-sgd-cifar10", "dp-sgd-language-model")
 
 
-def adhoc(sampling_probability: float, noise_multiplier: float, steps: int, delta: float) -> Case:
-    """A case made from the command line."""
-    line = f"p {sampling_probability:g}, noise {noise_multiplier:g}, {steps} steps"
-    return Case("command-line", line, lambda m: dp_sgd(sampling_probability, noise_multiplier, m), (steps,), (delta,))
+def adhoc(sampling_probability: float, noise_multiplier: float, steps: int, deltas: tuple[float, ...]) -> Case:
+    """DP-SGD with parameters from the command line."""
+    if not 0.0 < sampling_probability <= 1.0:
+        raise ValueError(f"sampling_probability must be above 0 and at most 1. Found {sampling_probability}.")
+    if not 0.0 < noise_multiplier < math.inf:
+        raise ValueError(f"noise_multiplier must be positive and finite. Found {noise_multiplier}.")
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1. Found {steps}.")
+    line = f"p {sampling_probability:g}, noise {noise_multiplier:g}, {steps:,} steps"
+    return Case("command-line", line, lambda m: dp_sgd(sampling_probability, noise_multiplier, m), (steps,), deltas)
+
+
+def from_file(path: Path, deltas: tuple[float, ...], relation: NeighboringRelation) -> Case:
+    """The event of a JSON file (docs/event-json.md); its size is the number of compositions in it."""
+    from dp_edgeworth import from_json
+    from dp_edgeworth.composition import leaves
+
+    try:
+        event = from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise ValueError(f"The event file must be readable. Found `{path}`: {reason}.") from error
+    size = sum(count for _, count in leaves(event))
+    return Case(path.stem, f"the event of {path}, {relation.name}", lambda m: event, (size,), deltas, relation)

@@ -19,6 +19,8 @@ COMMANDS = {
     "table": ("comparisons.table", "the paper's Table 1, measured"),
     "speed": ("comparisons.speed", "our accountants against each peer: medians and ratios in one process"),
     "findings": ("comparisons.findings", "the peers' wrong answers, reproduced live against the exact value"),
+    "summary": ("comparisons.summary", "the CSVs and pictures of a directory as one Markdown page; measures nothing"),
+    "all": ("comparisons.everything", "figures, table, speed, findings and summary into one directory; continues a run"),
     "truth": ("comparisons.truth", "random events against the exact value: violations, widths, times"),
 }
 
@@ -51,5 +53,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"comparisons {command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("Interrupted. The rows that were finished are in the CSV.", file=sys.stderr)
+        print("Interrupted. The rows that were finished are in the CSV; --resume continues there.", file=sys.stderr)
         return 130

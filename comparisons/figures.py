@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     path = report.prepare(arguments.out) / "figures.csv"
     if not arguments.plot_only:
         cases = dict.fromkeys(case for name in names for case in FIGURES[name][0])
-        run_cases([CASES[case] for case in cases], wanted, Limits(arguments.timeout, arguments.memory), path)
+        run_cases([CASES[case] for case in cases], wanted, Limits(arguments.timeout, arguments.memory), path,
+                  resume=arguments.resume)  # fmt: skip
     elif not path.exists():
         raise ValueError(f"--plot-only needs the CSV of an earlier run. Found no `{path}`.")
     for picture in draw(report.read_rows(path), names, arguments.out):

@@ -12,6 +12,7 @@ from rich.table import Table
 from comparisons import checks, report
 from comparisons.checks import Claim
 from comparisons.methods import pick
+from comparisons.run import positive
 from comparisons.runner import OK, Limits, limited
 
 
@@ -105,26 +106,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which findings, and limits for each."""
     parser.add_argument("finding", nargs="*", help=f"some of: {', '.join(FINDINGS)}; none: all")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="for findings.csv (default: out)")
-    parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds per finding (default: 300)")
-    parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="gigabytes per finding (default: 4)")
+    parser.add_argument("--timeout", type=positive, default=120.0, metavar="S", help="seconds per finding (default: 120)")
+    parser.add_argument("--memory", type=positive, default=4.0, metavar="GB", help="gigabytes per finding (default: 4)")
+    parser.add_argument("--resume", action="store_true", help="keep the findings of DIR's CSV, check the missing ones")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Each finding as a table and a paragraph; all claims in `findings.csv`."""
     names = pick("FINDING", arguments.finding, FINDINGS) or list(FINDINGS)
     path = report.prepare(arguments.out) / "findings.csv"
+    done = {line["finding"] for line in report.read_table(path)} if arguments.resume else set()
+    limits = Limits(arguments.timeout, arguments.memory)
     screen = report.console()
-    with report.table_file(path, ["finding", *Claim._fields]) as write:
-        for name in names:
-            finding = FINDINGS[name]
-            outcome = limited(finding.check, (), Limits(arguments.timeout, arguments.memory))
-            claims = outcome.value if outcome.status == OK else [Claim("", "", "", f"{outcome.status}: {outcome.note}")]
-            table = Table("asked", "peer", "exact", "verdict")
+    with (
+        report.table_file(path, ["finding", *Claim._fields], arguments.resume) as write,
+        report.progress(len(names)) as (tell, advance),
+    ):
+        for name in (name for name in names if name not in done):
+            tell(name)
+            claims = _claims(FINDINGS[name], limits)
             for claim in claims:
-                table.add_row(*claim)
                 write({"finding": name, **claim._asdict()})
-            screen.print(f"[bold]{name}[/bold]: {finding.title}")
-            screen.print(table)
-            screen.print(finding.explanation + "\n")
+            advance()
+            screen.print(f"[bold]{name}[/bold]: {FINDINGS[name].title}", _table(claims), sep="\n")
+            screen.print(FINDINGS[name].explanation + "\n")
     screen.print(f"rows: {path}")
     return 0
+
+
+def _claims(finding: Finding, limits: Limits) -> list[Claim]:
+    """What the check returns; one that does not end is a claim that says how."""
+    outcome = limited(finding.check, (), limits)
+    return outcome.value if outcome.status == OK else [Claim("", "", "", f"{outcome.status}: {outcome.note}")]
+
+
+def _table(claims: list[Claim]) -> Table:
+    table = Table("asked", "peer", "exact", "verdict")
+    for claim in claims:
+        table.add_row(*claim)
+    return table

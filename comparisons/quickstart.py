@@ -26,7 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     directory = report.prepare(arguments.out)
     path = directory / "quickstart.csv"
     case = CASES[CASE]
-    run_cases([case], wanted, Limits(arguments.timeout, arguments.memory), path, show=report.console().print)
+    limits = Limits(arguments.timeout, arguments.memory)
+    run_cases([case], wanted, limits, path, show=report.console().print, resume=arguments.resume)
     title = f"{case.line}, delta {case.deltas[0]:g}"
     for picture in plots.save(plots.overview(report.read_rows(path), title), directory, "quickstart"):
         report.console().print(f"picture: {picture}")

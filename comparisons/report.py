@@ -1,8 +1,8 @@
 """Rows, their CSV and their tables.
 
 The CSV opens with lines that start with `#`: date, versions, machine. Rows are flushed one by one, so that whatever
-ends a run, the rows that were finished are in the file. A file of the same name from an earlier run is kept as
-`*.previous.csv`.
+ends a run, the rows that were finished are in the file. A file of the same name from an earlier run is continued
+(`resume`) or kept as `*.previous.csv`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -98,16 +99,18 @@ def prepare(directory: Path) -> Path:
 
 
 @contextmanager
-def table_file(path: Path, columns: list[str]) -> Iterator[Any]:
+def table_file(path: Path, columns: list[str], resume: bool = False) -> Iterator[Any]:
     """A CSV with the header lines; yields a function that writes and flushes one row given as a dict."""
-    if path.exists():
+    continued = resume and path.exists()
+    if continued:
+        _end_last_line(path)
+    elif path.exists():
         path.replace(path.with_suffix(".previous.csv"))
-    with path.open("w", newline="") as file:
-        file.write(f"# date: {datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')}\n")
-        file.write(f"# versions: {'; '.join(f'{name} {version}' for name, version in versions().items())}\n")
-        file.write(f"# machine: {platform.machine()}, {os.cpu_count()} cores, {platform.system()}\n")
+    with path.open("a" if continued else "w", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
+        if not continued:
+            file.write(_header())
+            writer.writeheader()
 
         def write(row: dict[str, Any]) -> None:
             writer.writerow({key: _cell(value) for key, value in row.items()})
@@ -116,8 +119,44 @@ def table_file(path: Path, columns: list[str]) -> Iterator[Any]:
         yield write
 
 
+def _end_last_line(path: Path) -> None:
+    """A line that was cut short by a kill is closed, so that the next row is not glued to it."""
+    text = path.read_bytes()
+    if text and not text.endswith(b"\n"):
+        path.write_bytes(text + b"\n")
+
+
+def _header() -> str:
+    """The lines that say when, with what and where."""
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    programs = "; ".join(f"{name} {version}" for name, version in versions().items())
+    return f"# date: {date}\n# versions: {programs}\n# machine: {machine()}\n"
+
+
+def machine() -> str:
+    """Processor, cores and system."""
+    return f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def _processor() -> str:
+    """The processor's own name where the system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The lines of any CSV of `table_file`, as text; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 def _cell(value: Any) -> Any:
-    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+    return "" if value is None else f"{value:.12g}" if isinstance(value, float) else value
 
 
 def row_columns() -> list[str]:
@@ -129,11 +168,10 @@ def row_cells(row: Row) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV, with empty cells as None."""
+    """The rows of a CSV, with empty cells as None; a line that an interruption cut short is not a row."""
     kinds = {field.name: str(field.type) for field in fields(Row)}
-    with path.open(newline="") as file:
-        lines = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [Row(**{name: _parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    lines = [line for line in read_table(path) if None not in line.values()]
+    return [Row(**{name: _parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
 
 
 def _parsed(text: str, kind: str) -> Any:
@@ -146,6 +184,16 @@ def console(stderr: bool = False) -> Console:
     """Colours and boxes on a terminal, plain text of a fixed width elsewhere."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     return Console(stderr=stderr, width=None if terminal else 140, highlight=False, soft_wrap=False)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[], None]]]:
+    """A bar on a terminal, nothing elsewhere; yields `tell(text)` and `advance()`."""
+    screen = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield (lambda text: bar.update(task, description=text)), (lambda: bar.advance(task))
 
 
 def number(value: float | None, digits: int = 7) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from dp_accounting import NeighboringRelation
 
 from comparisons import report
-from comparisons.cases import CASES, Case, adhoc
+from comparisons.cases import CASES, Case, adhoc, from_file
 from comparisons.methods import ALIASES, DEFAULT, EXACT, METHODS, Ends, pick
 from comparisons.report import Row
 from comparisons.runner import MEMORY, OK, TIMEOUT, Limits, Outcome, judge, limited, measure
 
+Key = tuple[str, int, str, str]
+_NOTHING: Mapping[Key, Row] = {}
 _AD_HOC = ("sampling_probability", "noise_multiplier", "steps")
 
 
@@ -23,8 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("case", nargs="*", help="names of cases, see `list`; none: every dp-sgd-* case")
     parser.add_argument("--delta", type=_probability, nargs="+", help="instead of the case's own")
     parser.add_argument("--sampling-probability", type=float, help="with the next two: DP-SGD of your own")
-    parser.add_argument("--noise-multiplier", type=float)
-    parser.add_argument("--steps", type=int)
+    parser.add_argument("--noise-multiplier", type=float, help="of the Gaussian noise")
+    parser.add_argument("--steps", type=int, help="number of steps")
+    parser.add_argument("--event", type=Path, metavar="FILE", help="an event tree as JSON (docs/event-json.md)")
+    parser.add_argument("--neighboring-relation", choices=[relation.name for relation in NeighboringRelation],
+                        default=NeighboringRelation.ADD_OR_REMOVE_ONE.name, metavar="RELATION",
+                        help="with --event: ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL")  # fmt: skip
     add_limits(parser)
 
 
@@ -35,9 +42,18 @@ def add_limits(parser: argparse.ArgumentParser, timeout: float = 60.0) -> None:
         "--out", type=Path, default=Path("out"), metavar="DIR", help="for CSV and pictures (default: out)"
     )
     parser.add_argument(
-        "--timeout", type=float, default=timeout, metavar="S", help=f"seconds per row (default: {timeout:g})"
+        "--timeout", type=positive, default=timeout, metavar="S", help=f"seconds per row (default: {timeout:g})"
     )
-    parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="gigabytes per row (default: 4)")
+    parser.add_argument("--memory", type=positive, default=4.0, metavar="GB", help="gigabytes per row (default: 4)")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of DIR's CSV, measure only what is missing")
+
+
+def positive(text: str) -> float:
+    """A limit from the command line."""
+    value = float(text)
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"a limit must be positive and finite. Found {text}")
+    return value
 
 
 def _probability(text: str) -> float:
@@ -50,11 +66,16 @@ def _probability(text: str) -> float:
 def chosen_cases(arguments: argparse.Namespace) -> list[Case]:
     """The cases that the arguments of `run` ask for."""
     own = [getattr(arguments, name) for name in _AD_HOC]
+    if arguments.event is not None:
+        if any(value is not None for value in own) or arguments.case or not arguments.delta:
+            raise ValueError("--event takes --delta, and neither a case name nor parameters of a case of your own.")
+        relation = NeighboringRelation[arguments.neighboring_relation]
+        return [from_file(arguments.event, tuple(arguments.delta), relation)]
     if any(value is not None for value in own):
         if None in own or not arguments.delta or arguments.case:
             flags = ", ".join("--" + name.replace("_", "-") for name in _AD_HOC)
             raise ValueError(f"A case of your own takes {flags} and --delta together, and no case name.")
-        return [replace(adhoc(own[0], own[1], own[2], arguments.delta[0]), deltas=tuple(arguments.delta))]
+        return [adhoc(own[0], own[1], own[2], tuple(arguments.delta))]
     names = pick("CASE", arguments.case, CASES) or [name for name in CASES if name.startswith("dp-sgd-")]
     cases = [CASES[name] for name in names]
     return [replace(case, deltas=tuple(arguments.delta)) for case in cases] if arguments.delta else cases
@@ -66,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = pick("METHOD", arguments.methods or [], METHODS, ALIASES)
     directory = report.prepare(arguments.out)
     limits = Limits(arguments.timeout, arguments.memory)
-    run_cases(cases, wanted, limits, directory / "run.csv", show=report.console().print)
+    show = report.console().print
+    run_cases(cases, wanted, limits, directory / "run.csv", show=show, resume=arguments.resume)
     return 0
 
 
@@ -76,24 +98,37 @@ def case_methods(case: Case, wanted: list[str]) -> list[str]:
     return [EXACT.name, *(name for name in names if name != EXACT.name)]
 
 
+def key(case: str, size: int, delta: float, method: str) -> Key:
+    """What was measured; delta as the CSV holds it. A row is measured once per file."""
+    return case, size, f"{delta:.12g}", method
+
+
+def _key(row: Row) -> Key:
+    return key(row.case, row.size, row.delta, row.method)
+
+
 def run_cases(
-    cases: list[Case], wanted: list[str], limits: Limits, path: Path, show: Callable[..., None] | None = None
+    cases: list[Case],
+    wanted: list[str],
+    limits: Limits,
+    path: Path,
+    show: Callable[..., None] | None = None,
+    resume: bool = False,
 ) -> list[Row]:
     """Measures everything, keeps each row in the CSV at once, shows a table after each case."""
-    screen = report.console(stderr=True)
     total = sum(len(case.sizes) * len(case.deltas) * len(case_methods(case, wanted)) for case in cases)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    done = {_key(row): row for row in (report.read_rows(path) if resume else ())}
     everything: list[Row] = []
     with (
-        report.table_file(path, report.row_columns()) as write,
-        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
+        report.table_file(path, report.row_columns(), resume) as write,
+        report.progress(total) as (tell, advance),
     ):
-        task = progress.add_task("", total=total)
         for case in cases:
             rows = []
-            for row in case_rows(case, wanted, limits, lambda text: progress.update(task, description=text)):
-                write(report.row_cells(row))
-                progress.advance(task)
+            for row in case_rows(case, wanted, limits, tell, done):
+                if _key(row) not in done:
+                    write(report.row_cells(row))
+                advance()
                 rows.append(row)
             if show:
                 title = f"{case.name}: {case.line}" + ("" if _several(case) else f", delta {case.deltas[0]:g}")
@@ -107,8 +142,13 @@ def _several(case: Case) -> bool:
     return len(case.sizes) * len(case.deltas) > 1
 
 
-def case_rows(case: Case, wanted: list[str], limits: Limits, tell: Callable[[str], None]) -> Iterator[Row]:
-    """The rows of one case. A method that ran out of time or memory at two sizes keeps that status beyond, untried."""
+def case_rows(
+    case: Case, wanted: list[str], limits: Limits, tell: Callable[[str], None], done: Mapping[Key, Row] = _NOTHING
+) -> Iterator[Row]:
+    """The rows of one case, those of `done` as they are.
+
+    A method that ran out of time or memory at two sizes keeps that status beyond, untried.
+    """
     gave_up: dict[tuple[str, float], list[Row]] = {}
     for size in sorted(case.sizes):
         event = case.build(size)
@@ -117,17 +157,22 @@ def case_rows(case: Case, wanted: list[str], limits: Limits, tell: Callable[[str
             for name in case_methods(case, wanted):
                 tell(f"{case.name} m={size:,} {name}")
                 failed = gave_up.setdefault((name, delta), [])
-                if len(failed) >= 2:
-                    note = f"not tried: {failed[-1].status} at m = {failed[-1].size:,}"
-                    outcome = Outcome(failed[-1].status, note=note)
-                else:
-                    outcome = limited(measure, (name, event, delta, case.relation), limits)
-                row = _row(case, size, delta, name, outcome, exact)
-                if name == EXACT.name and outcome.status == OK:
-                    exact = outcome.value[0]
-                if row.status in (TIMEOUT, MEMORY) and len(failed) < 2:
+                row = done.get(key(case.name, size, delta, name))
+                if row is None:
+                    outcome = _given_up(failed) or limited(measure, (name, event, delta, case.relation), limits)
+                    row = _row(case, size, delta, name, outcome, exact)
+                if name == EXACT.name and row.status == OK:
+                    exact = row.lower, row.estimate, row.upper
+                if row.status in (TIMEOUT, MEMORY):
                     failed.append(row)
                 yield row
+
+
+def _given_up(failed: list[Row]) -> Outcome | None:
+    """The status of a method that failed twice by its limits, at smaller sizes."""
+    if len(failed) < 2:
+        return None
+    return Outcome(failed[1].status, note=f"not tried: {failed[1].status} at m = {failed[1].size:,}")
 
 
 def _row(case: Case, size: int, delta: float, name: str, outcome: Outcome, exact: Ends | None) -> Row:
@@ -135,9 +180,8 @@ def _row(case: Case, size: int, delta: float, name: str, outcome: Outcome, exact
     guarantee = METHODS[name].guarantee
     ends, seconds = outcome.value if outcome.status == OK else ((None, None, None), None)
     status, note = judge(ends, guarantee, exact) if outcome.status == OK else (outcome.status, outcome.note)
-    peak = outcome.peak_mb if outcome.status == OK else None
+    seconds = None if seconds is None else float(f"{seconds:.4g}")
+    peak = round(outcome.peak_mb, 1) if outcome.status == OK else None
     truth = exact[1] if exact else (ends[1] if name == EXACT.name else None)
     lower, estimate, upper = ends
-    return Row(
-        case.name, size, delta, name, guarantee, lower, estimate, upper, truth, seconds, peak, status, note
-    )  # fmt: skip
+    return Row(case.name, size, delta, name, guarantee, lower, estimate, upper, truth, seconds, peak, status, note)

@@ -110,7 +110,8 @@ def _child(there: Connection, function: Callable[..., Any], arguments: tuple[Any
 def _reason(kind: str, message: str) -> str:
     """The message without the event tree that dp-accounting quotes around its reason."""
     _, found, rest = message.partition("Error: [")
-    return (rest.rpartition("] caused by")[0] if found else f"{kind}: {message}")[:200]
+    reason = rest.rpartition("] caused by")[0] if found else f"{kind}: {message}"
+    return " ".join(reason.split())[:200]
 
 
 def _limit_memory(gigabytes: float) -> float:

@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to measure, where to write."""
     parser.add_argument("workload", nargs="*", help=f"some of: {', '.join(workloads.WORKLOADS)}; none: all")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="for speed.csv (default: out)")
+    parser.add_argument("--resume", action="store_true", help="keep the workloads of DIR's CSV, measure the missing ones")
     parser.add_argument("--profile", action="store_true", help="also profile our slowest workload")
 
 
@@ -34,17 +35,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Results as they come, `speed.csv`, and a profile if asked for."""
     names = pick("WORKLOAD", arguments.workload, workloads.WORKLOADS) or list(workloads.WORKLOADS)
     path = report.prepare(arguments.out) / "speed.csv"
-    screen = report.console()
-    table = Table("measured", "ours", "peer", "ratio or value", "target", "met", "note")
-    with report.table_file(path, ["workload", *Result._fields, "met"]) as write, warnings.catch_warnings():
+    done = {line["workload"] for line in report.read_table(path)} if arguments.resume else set()
+    with (
+        report.table_file(path, ["workload", *Result._fields, "met"], arguments.resume) as write,
+        report.progress(len(names)) as (tell, advance),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         logging.getLogger("absl").setLevel(logging.ERROR)  # RDP logs every order that it leaves out
         for name in names:
-            report.console(stderr=True).print(f"measuring {name} ...", style="dim")
-            for result in _results(name):
+            tell(f"measuring {name}")
+            for result in _results(name) if name not in done else ():
                 write({"workload": name, **result._asdict(), "met": result.met})
-                table.add_row(*_cells(result))
-    screen.print(table)
+            advance()
+    screen = report.console()
+    screen.print(_table(report.read_table(path)))
     screen.print(f"rows: {path}")
     if arguments.profile:
         screen.print(profile())
@@ -52,16 +57,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _results(name: str) -> list[Result]:
-    """A workload's results; one that fails is a result that says so."""
+    """A workload's results, to four digits; one that fails is a result that says so."""
     try:
-        return workloads.WORKLOADS[name]()
+        return [result.rounded() for result in workloads.WORKLOADS[name]()]
     except Exception as error:
-        return [Result(name, note=f"{type(error).__name__}: {error}"[:200])]
+        return [Result(name, target="to finish", note=f"{type(error).__name__}: {error}"[:200])]
 
 
-def _cells(result: Result) -> tuple[str, ...]:
-    times = [workloads.clock(seconds) for seconds in (result.ours, result.peer)]
-    return (result.measured, *times, report.number(result.value, 3), result.target, result.met, result.note)
+def _table(lines: list[dict[str, str]]) -> Table:
+    """The lines of the CSV."""
+    table = Table("measured", "ours", "peer", "ratio or value", "target", "met", "note")
+    for line in lines:
+        table.add_row(*cells(line))
+    return table
+
+
+def cells(line: dict[str, str]) -> tuple[str, ...]:
+    """A line of the CSV as it is shown."""
+    ours, peer, value = (float(line[name]) if line[name] else None for name in ("ours", "peer", "value"))
+    times = workloads.clock(ours), workloads.clock(peer)
+    return (line["measured"], *times, report.number(value, 3), line["target"], line["met"], line["note"])
 
 
 def profile() -> str:

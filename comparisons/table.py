@@ -23,16 +23,12 @@ PAPER = {
     "EW_ADAPTIVE": "yes; O(1), O(m)", "EW_EST": "yes; O(1), O(m)",
 }  # fmt: skip
 COLUMNS = [
-    "method",
-    "guarantee",
-    "distance",
-    "relative",
-    "identical",
-    "largest_identical",
-    "distinct",
-    "largest_distinct",
+    "method", "guarantee", "distance", "relative", "identical", "largest_identical", "distinct", "largest_distinct",
     "paper",
-]
+]  # fmt: skip
+TITLES = (
+    "method", "guarantee", "|- exact|", "relative", "identical: m^", "up to m", "distinct: m^", "up to m", "paper says",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.from_figures:
         wanted = pick("METHOD", arguments.methods or [], METHODS, ALIASES)
         cases = [CASES[name] for name in (*DP_SGD, IDENTICAL, DISTINCT)]
-        run_cases(cases, wanted, Limits(arguments.timeout, arguments.memory), source)
+        run_cases(cases, wanted, Limits(arguments.timeout, arguments.memory), source, resume=arguments.resume)
     elif not source.exists():
         raise ValueError(f"--from-figures needs the CSV that `figures` writes. Found no `{source}`.")
     lines = summary(report.read_rows(source))
@@ -104,18 +100,7 @@ def _growth(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _printed(lines: Sequence[tuple[str, ...]]) -> Table:
-    titles = (
-        "method",
-        "guarantee",
-        "|- exact|",
-        "relative",
-        "identical: m^",
-        "up to m",
-        "distinct: m^",
-        "up to m",
-        "paper says",
-    )
-    table = Table(*titles, title="Table 1, measured (medians over four DP-SGD recipes; fitted growth of the time)",
+    table = Table(*TITLES, title="Table 1, measured (medians over four DP-SGD recipes; fitted growth of the time)",
                   title_justify="left")  # fmt: skip
     for line in lines:
         table.add_row(*line)

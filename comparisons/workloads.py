@@ -7,10 +7,11 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from dp_accounting import (
+    ComposedDpEvent,
     DpEvent,
     ExplicitBracketInterval,
     GaussianDpEvent,
@@ -24,6 +25,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from comparisons.cases import AR, distinct, dp_sgd
 from comparisons.methods import DEFAULT, METHODS
+from comparisons.runner import OK, Limits, limited, peak_mb
 from comparisons.table import exponent
 
 DELTA = 1e-5
@@ -51,6 +53,10 @@ class Result(NamedTuple):
     value: float | None = None
     target: str = ""
     note: str = ""
+
+    def rounded(self) -> Result:
+        """Numbers to four digits: more would be noise."""
+        return Result._make(float(f"{field:.4g}") if isinstance(field, float) else field for field in self)
 
     @property
     def met(self) -> str:
@@ -167,12 +173,21 @@ def size() -> list[Result]:
 
 
 def curve() -> list[Result]:
-    """200 points of the curve against single answers."""
+    """200 points of each curve against one single answer."""
     event = dp_sgd(0.01, 0.8, 10_000)
-    deltas = np.geomspace(1e-12, 1e-2, 200)
-    whole = median(lambda: certified().compose(event).get_epsilon(deltas))
-    single = median(partial(ask, certified, event))
-    return [Result("200 points of the curve, in single answers", whole, single, whole / single, "at most 10")]
+    deltas, epsilons = np.geomspace(1e-12, 1e-2, 200), np.linspace(0.5, 20.0, 200)
+    questions = {"epsilon": (deltas, DELTA), "delta": (epsilons, 10.0)}
+    results = []
+    for name in ("get_epsilon", "get_epsilon_interval", "get_delta", "get_delta_interval"):
+        many, one = questions[name.split("_")[1]]
+        whole, single = (median(partial(_answer, name, event, points)) for points in (many, one))
+        results.append(Result(f"{name}: 200 points, in single answers", whole, single, whole / single, "at most 10"))
+    return results
+
+
+def _answer(name: str, event: DpEvent, points: Any) -> Any:
+    """Compose and ask one of the four `get_` methods."""
+    return getattr(certified().compose(event), name)(points)
 
 
 def heterogeneous() -> list[Result]:
@@ -226,6 +241,69 @@ def loop() -> list[Result]:
     return [Result("10,000 steps, epsilon after each", ours, theirs, theirs / ours, "at least 50")]
 
 
+def incremental() -> list[Result]:
+    """Distinct leaves one at a time with an answer after each: seconds of one more step after 200 and 2,000 leaves.
+
+    Ten times the leaves may cost ten times as much: the answer grows by the new leaves only.
+    """
+    early, late = (_one_more(certified, number) for number in (200, 2000))
+    peer = _one_more(PLDAccountant, 10, steps=3)
+    name = "distinct leaves one at a time with an answer after each"
+    return [
+        Result(f"{name}: 2,000 leaves against 200", late, early, late / early, "at most 10"),
+        Result(f"{name}: at 200 leaves, against PLD at 10", early, peer, peer / early, "at least 1"),
+        Result(f"{name}: at 2,000 leaves, against PLD at 10", late, peer, peer / late, "at least 1"),
+    ]
+
+
+def _one_more(factory: Callable[[], Any], number: int, steps: int = 10) -> float:
+    """Median seconds of composing one more distinct leaf and asking, after `number` of them."""
+    events = cast(ComposedDpEvent, distinct(number + steps)).events
+    accountant = factory().compose(ComposedDpEvent(events[:number]))
+    accountant.get_epsilon(DELTA)
+    times = []
+    for event in events[number:]:
+        start = time.perf_counter()
+        accountant.compose(event).get_epsilon(DELTA)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def grid() -> list[Result]:
+    """10,000 grid points of `sweep`, in single answers of PLDAccountant at the base setting."""
+    from dp_edgeworth import sweep
+
+    axes: dict[str, Any] = {
+        "sampling_probability": np.geomspace(0.001, 0.05, 20),
+        "noise_multiplier": np.linspace(0.7, 3.0, 25),
+        "steps": [int(steps) for steps in np.geomspace(200, 20_000, 20)],
+    }
+    peer = median(partial(ask, PLDAccountant, dp_sgd(0.01, 0.8, 10_000)))
+    results = []
+    for certify, target in ((False, "at most 20"), (True, "at most 200")):
+        action = partial(sweep, **axes, target_delta=DELTA, certified=certify, progress=False)
+        ours = median(action, budget=0.1)
+        name = f"sweep of 10,000 points, {'certified' if certify else 'estimate'}, in PLD answers"
+        results.append(Result(name, ours, peer, ours / peer, target))
+    return results
+
+
+def memory() -> list[Result]:
+    """100,000 distinct leaves in a child process: its peak in MB, interpreter and event tree included."""
+    outcome = limited(_hundred_thousand, (), Limits(seconds=300.0, gigabytes=8.0))
+    seconds, peak = outcome.value if outcome.status == OK else (None, None)
+    name = "100,000 distinct leaves: peak MB of the process"
+    return [Result(name, seconds, None, peak, "at most 1024", outcome.note)]
+
+
+def _hundred_thousand() -> tuple[float, float]:
+    """(seconds, peak MB) of one certified answer."""
+    event = distinct(100_000)
+    start = time.perf_counter()
+    ask(certified, event)
+    return time.perf_counter() - start, peak_mb()
+
+
 def slowest() -> Callable[[], object]:
     """The workload that `--profile` takes apart: 10,000 distinct leaves."""
     return partial(ask, certified, distinct(10_000))
@@ -233,5 +311,5 @@ def slowest() -> Callable[[], object]:
 
 WORKLOADS: dict[str, Callable[[], list[Result]]] = {
     "peers": peers, "reference": reference, "size": size, "curve": curve, "heterogeneous": heterogeneous,
-    "calibration": calibration, "loop": loop,
+    "calibration": calibration, "loop": loop, "incremental": incremental, "sweep": grid, "memory": memory,
 }  # fmt: skip

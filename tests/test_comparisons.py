@@ -24,6 +24,7 @@ from comparisons.runner import Limits, judge, limited
 AR, RO = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, dpa.NeighboringRelation.REPLACE_ONE
 GAUSSIANS = dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(80.0), 1500)
 TRUTH = 1.9225918024608042  # closed form: one Gaussian of noise 80 / sqrt(1500) at delta 1e-5
+OWN = ["run", "--sampling-probability"]
 QUICK = Limits(seconds=20.0, gigabytes=2.0)
 
 
@@ -232,6 +233,34 @@ def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path, monkeypatch:
     assert [row.method for row in report.read_rows(tmp_path / "run.csv")] == ["EXACT", "GDP"]
 
 
+def test_a_resumed_run_measures_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = cases.Case("test", "a test", lambda m: cases.dp_sgd(0.1, 1.0, m), (10, 20), (10.0**-3, 10.0**-14))
+    path = tmp_path / "rows.csv"
+    first = run_command.run_cases([case], ["GDP", "RDP"], QUICK, path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-3]) + lines[-3][:20])  # two rows lost, one cut short
+    asked: list[object] = []
+
+    def counted(function: object, arguments: tuple[object, ...], limits: Limits) -> runner.Outcome:
+        asked.append(arguments[0])
+        return limited(function, arguments, limits)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run_command, "limited", counted)
+    again = run_command.run_cases([case], ["GDP", "RDP"], QUICK, path, resume=True)
+    assert asked == ["EXACT", "GDP", "RDP"]
+    assert [row.value for row in again] == pytest.approx([row.value for row in first], rel=1e-11)
+    assert len(report.read_rows(path)) == len(first)
+
+
+def test_a_resumed_run_remembers_who_gave_up(tmp_path: Path) -> None:
+    case = cases.Case("test", "a test", lambda m: cases.dp_sgd(0.1, 1.0, m), (10, 20), (1e-3,))
+    path, tight = tmp_path / "rows.csv", Limits(seconds=1e-9)
+    run_command.run_cases([case], ["RDP"], tight, path)
+    longer = cases.Case("test", "a test", case.build, (10, 20, 30), (1e-3,))
+    rows = run_command.run_cases([longer], ["RDP"], QUICK, path, resume=True)
+    assert rows[-1].status == "timeout" and "not tried" in rows[-1].note
+
+
 def test_an_earlier_file_is_kept(tmp_path: Path) -> None:
     for content in ("first", "second"):
         with report.table_file(tmp_path / "rows.csv", ["a"]) as write:
@@ -246,6 +275,12 @@ def test_an_earlier_file_is_kept(tmp_path: Path) -> None:
         (["run", "dp-sgd-minst"], "Did you mean `dp-sgd-mnist`?"),
         (["run", "--methods", "PLX"], "METHOD must be one of"),
         (["run", "--sampling-probability", "0.1"], "--noise-multiplier"),
+        (["run", "--event", "{tmp}/none.json", "--delta", "1e-5"], "none.json`: No such file"),
+        (["run", "--event", "{tmp}/file", "--delta", "1e-5"], "comparisons run: $: "),
+        (["run", "--event", "{tmp}/file"], "--event takes --delta"),
+        ([*OWN, "1.5", "--noise-multiplier", "1", "--steps", "9", "--delta", "0.1"], "must be above 0 and at most 1."),
+        ([*OWN, "0.5", "--noise-multiplier", "nan", "--steps", "9", "--delta", "0.1"], "Found nan."),
+        ([*OWN, "0.5", "--noise-multiplier", "1", "--steps", "0", "--delta", "0.1"], "at least 1. Found 0."),
         (["run", "dp-sgd-base", "--out", "{tmp}/file/below"], "directory must be writable. Found `"),
         (["figures", "--plot-only", "--out", "{tmp}"], "needs the CSV of an earlier run"),
         (["findings", "nothing"], "FINDING must be one of"),
@@ -262,7 +297,7 @@ def test_what_the_user_can_mend_is_a_sentence(
 
 
 def test_unknown_command_and_bad_delta_exit_with_two(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["nonsense"], ["run", "--delta", "2"]):
+    for words in (["nonsense"], ["run", "--timeout", "-1"], ["run", "--delta", "2"]):
         with pytest.raises(SystemExit) as exit_info:
             cli.main(words)
         assert exit_info.value.code == 2
@@ -280,6 +315,36 @@ def test_run_of_your_own_and_aliases(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.main([*words, "--methods", "MA", "GDP", "GDP", "--out", str(tmp_path)]) == 0
     assert [row.method for row in report.read_rows(tmp_path / "run.csv")] == ["EXACT", "RDP", "GDP"]
     assert "peak MB" in capsys.readouterr().out
+
+
+def test_run_of_an_event_file(tmp_path: Path) -> None:
+    import dp_edgeworth
+
+    path = tmp_path / "coins.json"
+    path.write_text(dp_edgeworth.to_json(dpa.SelfComposedDpEvent(dpa.RandomizedResponseDpEvent(0.5, 2), 10)))
+    words = ["run", "--event", str(path), "--delta", "1e-6", "--neighboring-relation", "REPLACE_ONE"]
+    assert cli.main([*words, "--methods", "PLD", "FFT", "--out", str(tmp_path)]) == 0
+    exact, pld, fft = report.read_rows(tmp_path / "run.csv")
+    assert (exact.case, exact.size) == ("coins", 10)
+    assert exact.estimate == pytest.approx(10.0 * math.log(3.0), abs=1e-4)
+    assert (pld.status, fft.status) == ("ok", "unsupported")
+
+
+def test_summary_shows_every_csv_and_picture(tmp_path: Path) -> None:
+    claims = {"finding": "rejected-event", "setting": "a|b", "peer": "1", "truth": "2", "verdict": "false"}
+    with report.table_file(tmp_path / "findings.csv", list(claims)) as write:
+        write(claims)
+    speeds = {"workload": "size", **workloads.Result("m", 0.5, 1.0, 2.0, "at least 1")._asdict(), "met": "yes"}
+    with report.table_file(tmp_path / "speed.csv", list(speeds)) as write:
+        write(speeds)
+    with report.table_file(tmp_path / "table.csv", table.COLUMNS) as write:
+        write(dict.fromkeys(table.COLUMNS, "x"))
+    (tmp_path / "paper-figure-5.png").touch()
+    assert cli.main(["summary", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "README.md").read_text()
+    for part in ("| a\\|b | 1 | 2 | false |", "| m | 500 ms | 1 s | 2 | at least 1 | yes |", "paper-figure-5.png", "| x |"):
+        assert part in page
+    assert "paper-figure-4" not in page
 
 
 def test_figures_draw_from_the_csv_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
