@@ -55,7 +55,8 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
         modulus = np.maximum(modulus, np.log(error))
     modulus[0] = 0.0
     angle = np.arctan2(imag, 1.0 + real)
-    relative = 2.0 * error * np.exp(-modulus)
+    # The last term is for the dot products with the counts.
+    relative = 2.0 * error * np.exp(-modulus) + EPSILON * members * (np.abs(modulus) + np.abs(angle))
     return (modulus @ block.counts) + 1j * (angle @ block.counts), relative @ block.counts
 
 

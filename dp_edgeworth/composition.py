@@ -28,6 +28,7 @@ from scipy import special
 
 from dp_edgeworth import _validate
 from dp_edgeworth.pllr import Demand, Pllr, Rule
+from dp_edgeworth.spacing import common_spacing
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000
@@ -98,21 +99,25 @@ class Block:
     def cgf(self, tilts: np.ndarray) -> np.ndarray:
         """Sums over the leaves of log-MGF, mean, variance and rounding bound of the log-MGF, one column per tilt.
 
-        Without the control variate: the error is a few units in the last place of 1 per composition.
+        Without the control variate: the error is a few units in the last place per composition, of 1 and of the exponents. With
+        tilted weights omega_q = e^{joint_q - K}, E|joint| <= |K| + entropy <= |K| + log n and |log w| <= |joint| + |s L|, so the
+        mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2).
         """
         values, log_weights = self.rule.values, self.rule.log_weights
-        chunk = max(1, _BLOCK_NODES // values.size)
+        chunk, terms = max(1, _BLOCK_NODES // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
         columns = []
         for start in range(0, len(tilts), chunk):
-            joint = (tilts[start:start + chunk, None, None] + 1.0) * values + log_weights
+            exponents = tilts[start:start + chunk, None] + 1.0
+            joint = exponents[..., None] * values + log_weights
             peak = joint.max(axis=2, keepdims=True)
             weights = np.exp(joint - peak)
             total = weights.sum(axis=2)
             mean = np.einsum("tmn,mn->tm", weights, values) / total
             square = np.einsum("tmn,mn->tm", weights, values * values) / total
-            columns.append([(np.log(total) + peak[..., 0]) @ self.counts, mean @ self.counts,
-                            np.maximum(square - mean * mean, 0.0) @ self.counts,
-                            np.full(len(joint), _SUM_ERROR * EPSILON * self.counts.sum())])
+            log_mgf = np.log(total) + peak[..., 0]
+            rounding = terms + (4.0 + len(values)) * np.abs(log_mgf) + 8.0 * np.abs(exponents) * np.sqrt(square)
+            columns.append([log_mgf @ self.counts, mean @ self.counts, np.maximum(square - mean * mean, 0.0) @ self.counts,
+                            EPSILON * (rounding @ self.counts)])
         return np.concatenate(columns, axis=1)
 
     def transform(self, tilt: float) -> Transform:
@@ -141,7 +146,9 @@ class Block:
         # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
         sizes = np.where(weights > 0, np.abs(np.where(weights > 0, rule.log_weights, 0.0)) + np.abs(exponents), 0.0)
         exponent_error = (weights * np.where(near[:, None] & (exponents < 1.0), 0.0, sizes)).sum(axis=1)
-        return Transform(log_mgf, weights, mean, variance, EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error),
+        # The last term is for the dot product with the counts.
+        rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + len(log_mgf) * np.abs(log_mgf))
+        return Transform(log_mgf, weights, mean, variance, rounding,
                          4.0 * (weights * sizes).sum(axis=1), 4.0 * (weights * sizes * np.abs(rule.values)).sum(axis=1))
 
 
@@ -210,6 +217,11 @@ class Composition:
     def is_gaussian(self) -> bool:
         """All leaves are unsampled Gaussians."""
         return not self._groups
+
+    @functools.cached_property
+    def spacing(self) -> float | None:
+        """Spacing of the lattice that carries all losses, or None."""
+        return None if self.gaussian_variance > 0 else common_spacing(self.counts)
 
     @property
     def infinite_mass(self) -> float:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import gaussian, spectral
+from dp_edgeworth import gaussian, lattice, spectral
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.pllr import RuleTooLargeError
 
@@ -28,6 +28,7 @@ _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again 
 _STEEPEST = 1e8
 _RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 LogFunction = Callable[[np.ndarray], np.ndarray]
+Contour = spectral.Contour | lattice.LatticeContour
 
 
 class Interval(NamedTuple):
@@ -245,12 +246,12 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     reserve = _RESERVE if len(open_targets) > 2 else 0.0
     if not sure:  # a rough pass first: a contour made for the wrong epsilon is expensive and wide
         width = max(tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
-        rough = spectral.contour(composition, tilt, guess, float(targets[index]), width)
+        rough = lattice.contour(composition, tilt, guess, float(targets[index]), width)
         guess, slope = (float(part[0]) for part in _newton(rough, targets[me], np.array([guess])))
     for finer in (1.0, 1.0, 6.0, 36.0):
         try:
-            contour = spectral.contour(composition, tilt, guess, float(targets[index]),
-                                       tolerance * max(1.0, guess), finer, slope, reserve)
+            contour = lattice.contour(composition, tilt, guess, float(targets[index]),
+                                      tolerance * max(1.0, guess), finer, slope, reserve)
         except RuleTooLargeError:
             break
         *found, slopes = _solve(contour, targets[me], np.array([guess]))
@@ -258,7 +259,7 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
             break
         guess, slope = float(found[1][0]), float(slopes[0])
-        if len(contour.log_terms) > _MANY_FREQUENCIES:
+        if contour.size > _MANY_FREQUENCIES:
             break
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
@@ -270,21 +271,29 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     return np.append(others[good], index)
 
 
-def _newton(contour: spectral.Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0."""
+def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0.
+
+    Newton's method; a step that leaves the bracket of the points seen so far (log G has corners on a lattice) is halved into it.
+    """
     rising = contour.tilt < 0
     epsilons, moving = starts.copy(), np.ones(len(starts), bool)
-    slopes = np.empty(len(starts))
-    for _ in range(40):
-        bound = contour.bounds(epsilons[moving])
+    slopes, low, high = np.empty(len(starts)), np.zeros(len(starts)), np.full(len(starts), math.inf)
+    for _ in range(60):
+        here = epsilons[moving]
+        bound = contour.bounds(here)
         usable = np.isfinite(bound.slope) & (bound.slope != 0) & ((bound.slope > 0) == rising)
         slope = np.where(usable, bound.slope, -contour.tilt)
-        reach = 2.0 + 0.5 * epsilons[moving]
         with np.errstate(invalid="ignore"):
-            step = np.nan_to_num((targets[moving] - bound.estimate) / slope, nan=-1.0, posinf=1e300, neginf=-1e300)
-        new = np.maximum(epsilons[moving] + np.clip(step, -reach, reach), 0.0)
+            excess = np.nan_to_num(targets[moving] - bound.estimate, nan=contour.tilt, posinf=1e300, neginf=-1e300)
+            beyond = (excess > 0) != rising
+            low[moving], high[moving] = np.where(beyond, low[moving], here), np.where(beyond, here, high[moving])
+            step = np.clip(excess / slope, -2.0 - 0.5 * here, 2.0 + 0.5 * here)
+        new = np.maximum(here + step, 0.0)
+        outside = ((new <= low[moving]) | (new >= high[moving])) & np.isfinite(high[moving]) & (new != here)
+        new = np.where(outside, 0.5 * (low[moving] + high[moving]), new)
         # Newton squares what is left
-        still = np.abs(new - epsilons[moving]) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(contour.tilt)), new)
+        still = np.abs(new - here) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(contour.tilt)), new)
         slopes[moving], epsilons[moving] = np.abs(slope), new
         moving[moving] = still
         if not moving.any():
@@ -292,7 +301,7 @@ def _newton(contour: spectral.Contour, targets: np.ndarray, starts: np.ndarray) 
     return epsilons, slopes
 
 
-def _solve(contour: spectral.Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
+def _solve(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
     """Lower ends, estimates, upper ends and slopes: the epsilons >= 0 where the bounds of log G cross the targets."""
     rising = contour.tilt < 0
     epsilons, slopes = _newton(contour, targets, starts)
@@ -305,7 +314,7 @@ def _solve(contour: spectral.Contour, targets: np.ndarray, starts: np.ndarray) -
     return lower, np.clip(epsilons, lower, upper), upper, slopes
 
 
-def _walk(contour: spectral.Contour, targets: np.ndarray, epsilons: np.ndarray, distances: np.ndarray, *,
+def _walk(contour: Contour, targets: np.ndarray, epsilons: np.ndarray, distances: np.ndarray, *,
           upward: bool) -> np.ndarray:
     """Steps away from the estimates until the bound proves its side; inf or 0 where it never does."""
     result = np.full(len(epsilons), math.inf if upward else 0.0)
@@ -387,8 +396,8 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     reserve = _RESERVE if len(open_targets) > 2 else 0.0
     for finer in (1.0, 1.0, 6.0):
         try:
-            contour = spectral.contour(composition, tilt, epsilon, guess, tolerance * max(1.0, epsilon), finer,
-                                       reserve=reserve)
+            contour = lattice.contour(composition, tilt, epsilon, guess, tolerance * max(1.0, epsilon), finer,
+                                      reserve=reserve)
         except RuleTooLargeError:
             break
         b = contour.bounds(epsilons[me])

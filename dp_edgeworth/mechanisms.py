@@ -45,6 +45,7 @@ from dp_edgeworth.noise import (
     SampledReplacement,
     SampledWithoutReplacement,
 )
+from dp_edgeworth.noise_shift import NoiseShift
 from dp_edgeworth.pllr import Mixed, Pllr, RoundedUp, reverse, subsample
 
 AR = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -54,6 +55,9 @@ RS = NeighboringRelation.REPLACE_SPECIAL
 # Beyond this shift a sampled Gaussian would need too fine a rule.
 _FAR_SHIFT = 300.0
 _SMALLEST_SHIFT = 1e-140
+# In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
+_SMALLEST_NOISE_SHIFT = 1e-7
+_LARGEST_NOISE_SHIFT = 1e6
 # Lattices with more points than this are refused.
 _MOST_ATOMS = 2_000_000
 
@@ -179,6 +183,11 @@ def _gaussian_event(event: dp_event.GaussianDpEvent, relation: NeighboringRelati
     return _gaussian(_shift(_validate.at_least_zero("noise_multiplier", event.noise_multiplier), relation))
 
 
+def _mirrored(pair: Pllr) -> Directions:
+    """Both directions of a pair that is its own mirror image."""
+    return Directions(pair, pair)
+
+
 @register_mechanism(dp_event.LaplaceDpEvent, samplable=True)
 def _laplace_event(event: dp_event.LaplaceDpEvent, relation: NeighboringRelation) -> Directions:
     return _laplace(_shift(_validate.at_least_zero("noise_multiplier", event.noise_multiplier), relation))
@@ -209,7 +218,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: Neighbor
     side = 1.0 / (1.0 + math.exp(-a))
     middle = [math.tanh(a / 2.0) * math.exp(-a * k) for k in range(1, s)]
     masses = (side, *middle, math.exp(-a * s) * side)
-    return Atoms(masses, masses[::-1])
+    return _mirrored(Atoms(masses, masses[::-1], losses=tuple(a * (2 * k - s) for k in range(s + 1))))
 
 
 @register_mechanism(dp_event.RandomizedResponseDpEvent)
@@ -225,8 +234,9 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
     other = noise / k
     own = 1.0 - noise + other
     if relation is RS:
-        return Atoms((1.0 / k, (k - 1) / k), (own, (k - 1) * other))
-    return Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other))
+        return Atoms((1.0 / k, (k - 1) / k), (own, (k - 1) * other), losses=(math.log1p((k - 1) * (1.0 - noise)), math.log(noise)))
+    loss = math.log1p((1.0 - noise) / other)
+    return _mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 
 @register_mechanism(dp_event.MixtureOfGaussiansDpEvent, samplable=True)
@@ -396,14 +406,30 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
 
 
 @register_mechanism(AdditiveNoiseDpEvent, samplable=True)
-def _additive_noise(event: AdditiveNoiseDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
-    noise = additive_noise.AdditiveNoise.validated(event.distribution, event.parameters)
+def _additive_noise(event: AdditiveNoiseDpEvent, relation: NeighboringRelation) -> Directions:
+    noise, scale = additive_noise.validated(event.distribution, event.parameters)
     sensitivity = _validate.at_least_zero("sensitivity", event.sensitivity) * (2.0 if relation is RO else 1.0)
     if noise.gaussian_scale is not None:
-        return _gaussian(sensitivity / noise.gaussian_scale)
-    if noise.laplace_scale is not None:
-        return _laplace(sensitivity / noise.laplace_scale)
-    return NO_LOSS if sensitivity == 0.0 else noise.pair(sensitivity)
+        return _gaussian(sensitivity / (scale * noise.gaussian_scale))
+    if noise.is_laplace:
+        return _laplace(sensitivity / scale)
+    return _noise_shift(noise, sensitivity / scale)
+
+
+def _noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions:
+    """Either sign of the shift, so the same pair in both directions; tiny and huge shifts are rounded up."""
+    if shift == 0.0:
+        return NO_LOSS
+    if math.isinf(shift):
+        return NON_PRIVATE
+    pair: Pllr = NoiseShift(noise, shift)
+    if shift >= noise.width:
+        pair = DISJOINT
+    elif shift < _SMALLEST_NOISE_SHIFT:
+        pair = RoundedUp((1.0, 0.0), (NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove))
+    elif shift > _LARGEST_NOISE_SHIFT:
+        pair = RoundedUp((1.0, 0.0), (DISJOINT, NO_LOSS.remove))
+    return Directions(pair, pair)
 
 
 @register_mechanism(PllrMomentsDpEvent)
@@ -420,7 +446,7 @@ def _epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
     high, low = (1.0 - delta) * special.expit(epsilon), (1.0 - delta) * special.expit(-epsilon)
     if epsilon == 0.0 and delta == 0.0:
         return NO_LOSS
-    return Atoms((0.0, low, high, delta), (delta, high, low, 0.0))
+    return _mirrored(Atoms((0.0, low, high, delta), (delta, high, low, 0.0), losses=(math.inf, epsilon, -epsilon, -math.inf)))
 
 
 def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:

@@ -147,20 +147,26 @@ class GaussianShift(Pllr):
 class Atoms(Pllr):
     """A discrete pair: probabilities under P and under Q, point by point.
 
-    `coarse` is a pair with less loss than the true one, where this one was made by rounding up.
+    Attributes:
+      coarse: a pair with less loss than the true one, where this one was made by rounding up.
+      losses: log(q/p) point by point where it is known better than from the masses, for example a tiny one.
     """
 
     p_masses: tuple[float, ...]
     q_masses: tuple[float, ...]
     coarse: Atoms | None = None
+    losses: tuple[float, ...] | None = None
+    atomic = True
 
     @functools.cached_property
     def _finite(self) -> tuple[np.ndarray, np.ndarray]:
         p, q = np.array(self.p_masses), np.array(self.q_masses)
         both = (p > 0) & (q > 0)
         p, q = p[both], q[both]
+        if self.losses is not None:
+            return p, np.array(self.losses)[both]
         near = np.abs(q - p) < 0.5 * p
-        return p, np.where(near, np.log1p((q - p) / p), np.log(q) - np.log(p))
+        return p, np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), np.log(q) - np.log(p))
 
     @property
     def supremum(self) -> float:  # type: ignore[override]

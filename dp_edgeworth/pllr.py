@@ -169,6 +169,7 @@ class Pllr:
       top_mass, bottom_mass: Q-mass of L = supremum and P-mass of L = infimum (0 where unknown).
       mirror: True where (Q, P) has the same law of losses as (P, Q).
       gaussian_variance: mu^2 where K(z) = mu^2 (z^2 + z) / 2 exactly, else None.
+      atomic: True where L has atoms only, and its rule is them.
       moments_only: True where only `cumulants(order, tilt)` are known, order <= 4 (`moments.PllrMoments`).
     """
 
@@ -180,6 +181,7 @@ class Pllr:
     bottom_mass: float = 0.0
     mirror: bool = False
     gaussian_variance: float | None = None
+    atomic: bool = False
     moments_only: bool = False
 
     @property
@@ -258,6 +260,10 @@ class Reversed(Pllr):
         return self.inner.loss_scale
 
     @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.inner.atomic
+
+    @property
     def infinite_mass(self) -> float:  # type: ignore[override]
         return self.inner.lost_mass
 
@@ -328,6 +334,10 @@ class Subsampled(Pllr):
         return self.inner.loss_scale - math.log(self.probability)
 
     @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.inner.atomic
+
+    @property
     def infinite_mass(self) -> float:  # type: ignore[override]
         return self.probability * self.inner.infinite_mass
 
@@ -373,6 +383,10 @@ class Mixed(Pllr):
     @property
     def loss_scale(self) -> float:
         return max(part.loss_scale for part in self.parts)
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return all(part.atomic for part in self.parts)
 
     @property
     def infinite_mass(self) -> float:  # type: ignore[override]

@@ -75,6 +75,30 @@ def _dot(rows: np.ndarray, column: np.ndarray) -> np.ndarray:
     return (rows * column).sum(axis=1).real
 
 
+def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, added: float = _SUM_ERROR) -> float:
+    """Bound of the error of sum_j weights_j e^{log_terms_j}: terms off by `errors` (relative), their rounding, the rules', the sum's.
+
+    |prod phi~ - prod phi| <= |prod phi~| (e^x - 1) if every log is off by at most x in all. `added` is what adding up costs, in
+    units in the last place of the sum of the moduli.
+    """
+    relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))
+    large = relative > 1.0
+    growth = np.exp(np.minimum(log_terms.real + np.where(large, relative, 0.0), 300.0)) * np.where(
+        large, 1.0, np.expm1(np.minimum(relative, 1.0)))
+    return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(log_terms.real))
+
+
+def alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float, eps: np.ndarray) -> np.ndarray:
+    """Bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps} if G(e) <= e^{log_bounds - tilts e}: the best tilt on each side."""
+    gap = np.abs(tilts - tilt)
+    with np.errstate(over="ignore", under="ignore"):
+        geometric = np.where(gap * period > 30.0, gap * period, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
+        logs = log_bounds - np.outer(eps, tilts) - geometric - (log_mgf - tilt * eps)[:, None]
+        right = tilts > tilt
+        both = logs[:, right].min(axis=1), logs[:, ~right].min(axis=1)
+        return np.exp(np.minimum(both[0], 300.0)) + np.exp(np.minimum(both[1], 300.0))
+
+
 class _Fixed(NamedTuple):
     """Terms of the sums for G, its slope and the density of the smoothed loss, and their errors relative to A."""
 
@@ -102,6 +126,10 @@ class Contour:
     other_tilts: np.ndarray
     other_log_bounds: np.ndarray  # log kappa(c') + K(c'), smoothing and rounding included
 
+    @property
+    def size(self) -> int:
+        return len(self.log_terms)
+
     @functools.cached_property
     def frequencies(self) -> np.ndarray:
         return self.step * np.arange(len(self.log_terms))
@@ -123,15 +151,9 @@ class Contour:
         over = weights / np.abs(kernel)
         size = np.exp(self.log_terms.real)
         terms = weights * np.exp(self.log_terms) / kernel
-        # |prod phi~ - prod phi| <= |prod phi~| (e^x - 1) if every log is off by at most x in all
-        errors = self.term_errors + EPSILON * (8.0 + 2.0 * np.abs(self.log_terms))
-        growth = np.exp(np.minimum(self.log_terms.real + np.where(errors > 1.0, errors, 0.0), 300.0)) * np.where(
-            errors > 1.0, 1.0, np.expm1(np.minimum(errors, 1.0)))
         cut = math.exp(self.log_cut) / (math.pi * y[-1])
-        error = float(over @ growth) + _RULE_ERROR * float(over.sum()) + _SUM_ERROR * EPSILON * float(over @ size) + cut
-        density_error = (float(weights @ growth) + _RULE_ERROR * float(weights.sum())
-                         + _SUM_ERROR * EPSILON * float(weights @ size)
-                         + (cut / self.tau2 if self.tau2 > 0 else 0.0))
+        error = sum_error(self.log_terms, self.term_errors, over) + cut
+        density_error = sum_error(self.log_terms, self.term_errors, weights) + (cut / self.tau2 if self.tau2 > 0 else 0.0)
         densities = weights * np.exp(self.log_terms) if self.tau2 > 0 else None
         return _Fixed(terms, -terms * z, densities, error, 2.0 * EPSILON * float((over * size) @ y), density_error,
                       2.0 * EPSILON * float((weights * size) @ y))
@@ -161,15 +183,7 @@ class Contour:
 
     def _aliases(self, eps: np.ndarray) -> np.ndarray:
         """Bound of sum_{k != 0} e^{ckp} G(eps + kp), relative to A."""
-        period = 2.0 * math.pi / self.step
-        gap = np.abs(self.other_tilts - self.tilt)
-        with np.errstate(over="ignore", under="ignore"):
-            geometric = np.where(gap * period > 30.0, gap * period, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
-            logs = (self.other_log_bounds - np.outer(eps, self.other_tilts) - geometric
-                    - (self.log_mgf - self.tilt * eps)[:, None])
-            right = self.other_tilts > self.tilt
-            both = logs[:, right].min(axis=1), logs[:, ~right].min(axis=1)
-            return np.exp(np.minimum(both[0], 300.0)) + np.exp(np.minimum(both[1], 300.0))
+        return alias_bound(self.other_tilts, self.other_log_bounds, self.tilt, self.log_mgf, 2.0 * math.pi / self.step, eps)
 
 
 @dataclasses.dataclass(frozen=True)
