@@ -65,15 +65,18 @@ def prawitz(
     No moment condition enters but the cumulants in E_k: it is a bound for this sum, not an asymptotic statement.
     Here T t0 = min(10, T). O3: with g = f - e_k on a grid of step h, |g| is at most the chord of |g| plus
     (h^2/8) sup |g''|, and sup |g''| is at most the larger second difference + (5/24) h^2 sup |g''''|, where
-    |g''''| <= E S^4 + int x^4 |dE_k|. Below two steps: Taylor, again with E S^4. O2: suprema of |f| over cells.
+    |g''''| <= E S^4 + int x^4 |dE_k|. On the first cell u(h-u)/2 takes the place of h^2/8, as g(0) = 0,
+    and the weight is at most C/(pi u). Nothing else is used of S: its mean and variance need not be 0 and 1, nor the
+    coefficients its own, so the bound holds with whatever standardisation the arithmetic gives. O2: suprema of |f| over
+    cells.
 
     Args:
       cf: u >= 0 (array) -> f(u), each value off by at most `cf_error`.
       cf_envelope: (a, b) (arrays) -> upper bounds of |f| over the cells [a_j, b_j], for example `leaf_envelope(...)`.
-      coefficients: c_3, c_4, ... of E_k: `expansion_coefficients`; c_3 must be rho_3/6.
+      coefficients: c_3, c_4, ... of E_k: `expansion_coefficients`, or any.
       fourth_moment: E S^4 = 3 + rho_4, or an upper bound.
       truncations: the T to try, each is valid: large makes O1 (1.2534/T) small, but O2 must stay so up to T.
-      cf_error: as above; costs about 4 cf_error.
+      cf_error: as above; costs about 5 cf_error.
       nodes: evaluations of `cf`. The grid costs about 3e-9 E S^4 at 1,000 nodes, and falls like nodes^-4.
     """
     one_number("fourth_moment", fourth_moment, 1 - 1e-9)
@@ -90,8 +93,7 @@ def prawitz(
         expansion_part(T, min(1.0, end / T), coefficients) + _weighted_chords(u, *g, T) + _weighted_steps(far, f, T)
         for T in candidates
     ]
-    taylor = _below_two_steps(u[2], coefficients, fourth_moment)
-    return min(_trivial_of_order(coefficients), (min(values) + taylor) * (1 + 1e-6))
+    return min(_trivial_of_order(coefficients), (min(values) + _below_two_steps(*g)) * (1 + 1e-6))
 
 
 def _difference_from_above(
@@ -122,11 +124,10 @@ def _weighted_steps(edges: Array, f: Array, T: float) -> float:
     return float(2 / T * np.sum(np.diff(edges) * f * (kernel(x / T) @ w)))
 
 
-def _below_two_steps(u: float, coefficients: Mapping[int, float], fourth_moment: float) -> float:
-    """O3 over [0, u] by Taylor: f and e_k agree up to u^3."""
-    terms = {4: fourth_moment / 24 + 1 / 8, 5: abs(coefficients.get(3, 0.0)) / 2}
-    extra = {s: abs(c) for s, c in coefficients.items() if s >= 4}
-    return C / np.pi * sum(c * u**s / s for part in (terms, extra) for s, c in part.items())
+def _below_two_steps(modulus: Array, excess: Array) -> float:
+    """O3 over the first two cells: C/(pi u) times u/h |g(h)| + 4 u(h-u)/h^2 excess, and times the largest |g|."""
+    first = modulus[1] + 2 * excess[0]
+    return float(C / np.pi * (first + math.log(2) * (max(modulus[1], modulus[2]) + excess[1])))
 
 
 def _trivial_of_order(coefficients: Mapping[int, float]) -> float:

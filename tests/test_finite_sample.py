@@ -173,9 +173,9 @@ def test_uniform_is_the_papers_formula():
         ends[name] = np.maximum(cdf - distance, 0), np.minimum(cdf + distance, 1)
     upper = 1 - ends["y"][0] - np.exp(eps) * (1 - ends["x"][1])
     lower = 1 - ends["y"][1] - np.exp(eps) * (1 - ends["x"][0])
-    found = curve(eps)
-    assert found[1] == pytest.approx(np.clip(upper, 0, 1), abs=1e-9)
-    assert found[0] == pytest.approx(np.clip(lower, 0, 1), abs=1e-9)
+    found, margin = curve(eps), 1e-10 * (1 + np.exp(eps))  # for rounding, on the safe side
+    assert np.all((np.clip(upper, 0, 1) <= found[1]) & (found[1] <= np.clip(upper + margin, 0, 1)))
+    assert np.all((np.clip(lower - margin, 0, 1) <= found[0]) & (found[0] <= np.clip(lower, 0, 1)))
 
 
 def test_tails():
