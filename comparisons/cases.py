@@ -132,7 +132,7 @@ _ALL = (
     Case("growth-identical", "time against m: p 0.4 / sqrt m, noise 0.8", _scaled(lambda m: 0.4 / math.sqrt(m)),
          tuple(10**k for k in (2, 3, 4, 5, 6, 8, 10, 12, 15)), (1e-5,), methods=_GROWTH),
     Case("growth-distinct", "time against m distinct leaves: p 0.3 / sqrt m to 1.2 / sqrt m, noise 0.8 to 1.5",
-         lambda m: distinct(m, 0.3 / math.sqrt(m), 1.2 / math.sqrt(m)), (10, 30, 100, 300, 1000, 3000, 10_000), (1e-5,),
+         lambda m: distinct(m, 0.3 / math.sqrt(m), 1.2 / math.sqrt(m)), (3, 10, 30, 100, 300, 1000, 3000, 10_000), (1e-5,),
          methods=_GROWTH),
 )  # fmt: skip
 CASES: dict[str, Case] = {case.name: case for case in _ALL}

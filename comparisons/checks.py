@@ -18,6 +18,7 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SelfComposedDpEvent,
+    get_epsilon_gaussian,
 )
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
@@ -181,6 +182,30 @@ def pld_power() -> list[Claim]:
         dense = _seconds(functools.partial(mass.to_dense_pmf().self_compose, steps))
         truth = f"made dense first: {dense:.3f} s"
         claims.append(Claim(f"p 1e-6, noise 1, m {steps:g}", f"{sparse:.2f} s", truth, "slow"))
+    return claims
+
+
+def pld_large_m() -> list[Claim]:
+    """Losses of one step far below the discretization interval, at the paper's p = 0.4 / sqrt m."""
+    claims = []
+    for steps, interval in ((10**6, 1e-4), (10**8, 1e-3), (10**8, 1e-4), (10**10, 1e-4)):
+        event = dp_sgd(0.4 / math.sqrt(steps), 0.8, steps)
+        accountant = PLDAccountant(value_discretization_interval=interval).compose(event)
+        setting = f"p 0.4 / sqrt m, noise 0.8, m {steps:g}, interval {interval:g}, delta 1e-5"
+        claims.append(_bound(setting, accountant.get_epsilon(1e-5), _exact(event, 1e-5)))
+    return claims
+
+
+def pld_small_noise() -> list[Claim]:
+    claims = []
+    for noise in (0.1, 1e-6):
+        truth = get_epsilon_gaussian(noise, 1e-5)
+        try:
+            answer = f"{PLDAccountant().compose(GaussianDpEvent(noise)).get_epsilon(1e-5):.6g}"
+        except MemoryError as error:
+            answer = f"MemoryError: {error}"[:40]
+        verdict = "no answer" if answer.startswith("Memory") else "true"
+        claims.append(Claim(f"Gaussian({noise:g}), delta 1e-5", answer, f"{truth:.6g}", verdict))
     return claims
 
 

@@ -20,7 +20,7 @@ _GROWTH = CASES["growth-identical"].methods
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Limits, and what to leave out."""
-    add_limits(parser, timeout=60.0)
+    add_limits(parser, timeout=30.0)
     parser.add_argument("--only", nargs="+", metavar="FIGURE", help=f"some of: {', '.join(FIGURES)}")
     parser.add_argument("--plot-only", action="store_true", help="draw from figures.csv, measure nothing")
 
@@ -69,14 +69,14 @@ def _figure_2(plots: Any, rows: Sequence[Row]) -> Any:
 
 def _figure_3(plots: Any, rows: Sequence[Row]) -> Any:
     """The paper's three panels, and below each how far every method is from the exact value."""
-    figure, axes = plots.panels(3, rows=2, height=2.9)
+    figure, axes = plots.panels(3, rows=2, height=2.7)
     methods = ("EXACT", "EW_CERTIFIED", "EW_EST", "EW_TILTED", "RDP", "GDP", "GDP-E", "FFT")
     left, right = _case(rows, "paper-figure-3-left"), _case(rows, "paper-figure-3-right")
     without_rdp = tuple(method for method in methods if method not in ("RDP", "GDP-E"))
     for index, (mine, shown, title) in enumerate((
         (left, methods, "p 0.01, noise 0.8, delta 0.015"),
         (right, methods, "p 0.05, noise 1, delta 1e-5"),
-        (right, without_rdp, "the same without RDP and GDP-E"),
+        (right, without_rdp, "without RDP, GDP-E"),
     )):  # fmt: skip
         plots.epsilon_curves(axes[index], mine, shown, lambda row: row.size)
         axes[index].set(ylabel="epsilon", title=title)
@@ -87,7 +87,7 @@ def _figure_3(plots: Any, rows: Sequence[Row]) -> Any:
 
 
 def _figure_4(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, axes = plots.panels(3)
+    figure, axes = plots.panels(3, height=3.2)
     titles = ("p = 0.4 / sqrt m", "p = 1 / sqrt(m log m)", "p = 0.1 sqrt(log m / m)")
     for axis, side, title in zip(axes, ("left", "middle", "right"), titles, strict=True):
         mine = _case(rows, f"paper-figure-4-{side}")
@@ -98,12 +98,12 @@ def _figure_4(plots: Any, rows: Sequence[Row]) -> Any:
 
 
 def _figure_5(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, axes = plots.panels(2, 4.6, 3.6)
+    figure, axes = plots.panels(2, 4.2, 3.6)
     for axis, floor, title in ((axes[0], -1e9, "as returned"), (axes[1], 0.0, "cut off below 0")):
         plots.epsilon_curves(axis, rows, _BOUNDS, lambda row: 11 * row.size, floor)
         axis.set(xscale="log", xlabel="m = m1 + m2", ylabel="epsilon", title=title)
     axes[1].set_ylim(-0.1, 2.0)
-    plots.legend(figure, 4)
+    plots.legend(figure, 3)
     return figure
 
 
@@ -111,7 +111,7 @@ def _width_time(plots: Any, rows: Sequence[Row]) -> Any:
     figure, (axis,) = plots.panels(1, 6.4, 4.2)
     plots.error_points(axis, rows, [name for name in METHODS if name != "EXACT"])
     axis.set_title("Four DP-SGD recipes: lower left is better")
-    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return figure
 
 
@@ -120,20 +120,21 @@ def _growth(label: str) -> Callable[[Any, Sequence[Row]], Any]:
         figure, (axis,) = plots.panels(1, 6.4, 3.6)
         plots.time_curves(axis, rows, _GROWTH)
         axis.set(xlabel=label, title="Compose and one epsilon, delta 1e-5")
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
         return figure
 
     return painter
 
 
 def _delta(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, (left, right) = plots.panels(2, 4.6, 3.8)
+    figure, (left, right) = plots.panels(2, 4.2, 3.8)
     methods = ("EXACT", "EW_CERTIFIED", "EW_TILTED", "EW_EST", "PLD_1e-4", "PLD_1e-3", "RDP", "FFT", "GDP")
     plots.epsilon_curves(left, rows, methods, lambda row: row.delta)
     plots.gap_curves(right, rows, methods[1:], lambda row: row.delta)
-    left.set(xscale="log", xlabel="delta", ylabel="epsilon", title="p 0.05, noise 1, 200 steps")
-    right.set(xscale="log", xlabel="delta", title="A bound below 0 is false")
-    plots.legend(figure, 5)
+    ticks = [10.0**-k for k in range(0, 21, 4)]
+    left.set(xscale="log", xlabel="delta", ylabel="epsilon", xticks=ticks, title="p 0.05, noise 1, 200 steps")
+    right.set(xscale="log", xlabel="delta", xticks=ticks, title="A bound below 0 is false")
+    plots.legend(figure, 3)
     return figure
 
 

@@ -71,6 +71,19 @@ FINDINGS: dict[str, Finding] = {
         "integer, with millions of digits, only to compare it with a threshold; the composition itself "
         "takes milliseconds. A comparison of logarithms would do.",
     ),
+    "pld-large-m": Finding(
+        "PLDAccountant turns loose where one step loses less than its interval",
+        checks.pld_large_m,
+        "True, but worth knowing: a loss that lies between two grid points is replaced by a mixture of both, which "
+        "has more spread. The excess of one step is tiny, that of m steps is not once the loss "
+        "of a step is far below the interval. A finer interval repairs it, at the price of time and memory.",
+    ),
+    "pld-small-noise": Finding(
+        "PLDAccountant asks for petabytes at small noise",
+        checks.pld_small_noise,
+        "The grid reaches over all losses, about 1 / noise^2, in steps of the interval. Calibration that starts its "
+        "search at small noise can meet this; the truth is one closed formula.",
+    ),
     "rdp-replace-one": Finding(
         "RdpAccountant under REPLACE_ONE lacks the factor 2 of the sensitivity",
         checks.rdp_replace_one,

@@ -172,8 +172,10 @@ class FourierAccountant(LeafAccountant):
 
     def _delta_curve(self, remove: bool) -> Callable[[float], float]:
         """delta(epsilon) of one direction, as autodp computes it."""
-        from autodp.autodp_core import Mechanism
-
+        try:
+            from autodp.autodp_core import Mechanism
+        except ImportError as error:
+            raise ImportError("autodp is not installed: pip install -e '.[afa]'") from error
         pairs = [(noise.count, *_log_phis(noise, remove)) for noise in self.noises]
         mechanism = Mechanism()
         sums = (_cached_sum([(c, p) for c, p, _ in pairs]), _cached_sum([(c, q) for c, _, q in pairs]))

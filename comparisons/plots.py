@@ -36,10 +36,12 @@ _SETTINGS: Any = {
     "axes.titleweight": "bold",
     "figure.dpi": 150, "svg.fonttype": "none", "svg.hashsalt": "comparisons",
 }  # fmt: skip
+#: The paper's names of both ends of an interval.
+_PAPER = {"EW_ADAPTIVE": "EW_LOW, EW_UPP", "FFT": "FFT_LOW, FFT_UPP"}
 Coordinate = Callable[[Row], float]
 
 
-def panels(count: int, width: float = 3.7, height: float = 3.4, rows: int = 1) -> tuple[Any, list[Axes]]:
+def panels(count: int, width: float = 2.95, height: float = 3.4, rows: int = 1) -> tuple[Any, list[Axes]]:
     """A figure with `count` panels side by side, in one or more rows; the axes come row by row."""
     plt.rcParams.update(_SETTINGS)
     size = (width * count, height * rows)
@@ -76,8 +78,17 @@ def legend_label(rows: Sequence[Row], method: str) -> str:
     """The method's name, with what became of it where that was not `ok`."""
     trouble = Counter(row.status for row in of(rows, method) if row.status != OK)
     trouble["infinite"] = sum(row.status == OK and row.value == math.inf for row in of(rows, method))
-    trouble = +trouble
-    return method + (f" ({', '.join(f'{n} {status}' for status, n in trouble.items())})" if trouble else "")
+    remarks = [_PAPER[method]] if method in _PAPER else []
+    remarks += [f"{n} {status}" for status, n in (+trouble).items()]
+    return method + (f" ({'; '.join(remarks)})" if remarks else "")
+
+
+def _look(method: str) -> dict[str, Any]:
+    """Colour, dash and marker; the certified interval is a ring, so that it shows around those it agrees with."""
+    colour, dash, marker = STYLE[method]
+    ring = method == "EW_CERTIFIED"
+    return {"color": colour, "linestyle": dash, "marker": marker, "markersize": 6.5 if ring else 3.5,
+            "markerfacecolor": "none" if ring else colour, "linewidth": 1.1}  # fmt: skip
 
 
 def epsilon_curves(
@@ -86,52 +97,51 @@ def epsilon_curves(
     """Epsilon of each method against x: both ends of an interval, or the one number there is."""
     for method in methods:
         mine = of(rows, method)
-        if not mine:
-            continue
-        colour, dash, marker = STYLE[method]
         label: str | None = legend_label(rows, method)
-        ends = (
-            ("estimate",)
-            if method == "EXACT"
-            else ("lower", "upper")
-            if mine[0].guarantee == "interval"
-            else ("value",)
-        )
-        for end in ends:
+        for end in _ends(mine):
             points = [(x(row), max(floor, getattr(row, end)), row.status) for row in mine if _finite(getattr(row, end))]
-            good = [point[:2] for point in points if point[2] == OK]
-            bad = [point[:2] for point in points if point[2] in (FALSE, IMPLAUSIBLE)]
-            width, size = (2.2, 0.0) if method == "EXACT" else (1.1, 3.5)
-            axis.plot(*_columns(good), color=colour, linestyle=dash, marker=marker, markersize=size, linewidth=width,
-                      label=label, zorder=1 if method == "EXACT" else 2,
-                      alpha=0.45 if method == "EXACT" else 1.0)  # fmt: skip
-            axis.plot(
-                *_columns(bad), color=colour, linestyle="none", marker="x", markersize=6, markeredgewidth=1.6, zorder=3
-            )
+            good = [point for point in points if point[2] == OK]
+            if method == "EXACT":
+                axis.plot(*_columns(good), color="black", linewidth=2.2, alpha=0.45, zorder=1, label=label)
+            else:
+                axis.plot(*_columns(good), **_look(method), zorder=2, label=label)
+                _crosses(axis, points, method)
             label = None
+
+
+def _ends(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Which numbers of a method's rows are drawn."""
+    if not rows:
+        return ()
+    if rows[0].method == "EXACT":
+        return ("estimate",)
+    return ("lower", "upper") if rows[0].guarantee == "interval" else ("value",)
+
+
+def _crosses(axis: Axes, points: Sequence[tuple[float, float, str]], method: str) -> None:
+    """The answers that are false or implausible."""
+    bad = [point for point in points if point[2] in (FALSE, IMPLAUSIBLE)]
+    axis.plot(*_columns(bad), color=STYLE[method][0], linestyle="none", marker="x", markersize=6.5,
+              markeredgewidth=1.6, zorder=3)  # fmt: skip
 
 
 def gap_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str], x: Coordinate, linear: float = 1e-6) -> None:
     """Reported minus exact epsilon, on a scale that is linear up to `linear` and logarithmic beyond."""
     for method in methods:
-        colour, dash, marker = STYLE[method]
-        points = [(x(row), row.gap, row.status) for row in of(rows, method) if _finite(row.gap)]
-        bad = [point for point in points if point[2] in (FALSE, IMPLAUSIBLE)]
-        axis.plot(*_columns(points), color=colour, linestyle=dash, marker=marker, markersize=3.5, linewidth=1.1)
-        axis.plot(*_columns(bad), color=colour, linestyle="none", marker="x", markersize=7, markeredgewidth=1.6)
+        points = [(x(row), row.gap or 0.0, row.status) for row in of(rows, method) if _finite(row.gap)]
+        axis.plot(*_columns(points), **_look(method))
+        _crosses(axis, points, method)
     axis.axhline(0.0, color="black", linewidth=2.2, alpha=0.45)
     axis.set_yscale("symlog", linthresh=linear)
     axis.margins(y=0.1)
-    axis.set_ylabel("reported minus exact epsilon")
+    axis.set_ylabel("reported - exact epsilon")
 
 
 def time_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
     """Seconds of each method against m; the legend says who gave up."""
     for method in methods:
         points = [(row.size, row.seconds) for row in of(rows, method) if row.seconds is not None]
-        colour, dash, marker = STYLE[method]
-        axis.plot(*_columns(points), color=colour, linestyle=dash, marker=marker, markersize=3.5, linewidth=1.1,
-                  label=legend_label(rows, method))  # fmt: skip
+        axis.plot(*_columns(points), **_look(method), label=legend_label(rows, method))
     axis.set(xscale="log", yscale="log", ylabel="seconds")
 
 
@@ -143,7 +153,7 @@ def error_points(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> Non
         colour, _, marker = STYLE[method]
         points = [(row.seconds, max(gap, 1e-11)) for row in of(rows, method) if (gap := looseness(row)) is not None]
         axis.plot(*_columns(points), color=colour, linestyle="none", marker=marker, markersize=6, alpha=0.85,
-                  label=legend_label(rows, method))  # fmt: skip
+                  markeredgewidth=1.6 if marker in "12" else 1.0, label=legend_label(rows, method))  # fmt: skip
     axis.set(xscale="log", yscale="log", xlabel="seconds (compose and one epsilon)",
              ylabel="width, or distance to the exact epsilon")  # fmt: skip
 
@@ -167,21 +177,36 @@ def overview(rows: Sequence[Row], title: str) -> Any:
         left.axvline(exact, color="black", linewidth=2.2, alpha=0.45, label=f"exact {exact:.6f}")
         left.legend(loc="lower right")
     for height, row in enumerate(methods):
-        colour, _, marker = STYLE[row.method]
-        ends = [end for end in (row.lower, row.estimate, row.upper) if end is not None and math.isfinite(end)]
-        if ends:
-            left.plot([min(ends), max(ends)], [height, height], color=colour, linewidth=3, solid_capstyle="butt")
-            left.plot(ends[-1], height, color=colour, marker=marker if row.status == OK else "x", markersize=6)
-        if row.seconds is not None:
-            right.plot([row.seconds], [height], color=colour, marker=marker, markersize=6)
-        if row.status != OK or not ends:
-            right.annotate(row.status if row.status != OK else "infinite", (0.03, height), color=colour, fontsize=8,
-                           xycoords=("axes fraction", "data"), va="center")  # fmt: skip
+        _answer(left, row, height)
+        _cost(right, row, height)
     left.set(title=title, xlabel="epsilon", yticks=range(len(methods)), ylim=(-0.7, len(methods) - 0.3))
     left.set_yticklabels([f"{row.method}  [{row.guarantee}]" for row in methods])
     right.set(title="What it costs", xlabel="seconds (compose and one epsilon)", xscale="log")
     right.set(yticks=range(len(methods)), yticklabels=[], ylim=left.get_ylim())
     return figure
+
+
+def _answer(axis: Axes, row: Row, height: int) -> None:
+    """One method's interval or number; an arrow where the upper end is infinite."""
+    colour, _, marker = STYLE[row.method]
+    ends = [end for end in (row.lower, row.estimate, row.upper) if end is not None and math.isfinite(end)]
+    if not ends:
+        return
+    axis.plot([min(ends), max(ends)], [height, height], color=colour, linewidth=3, solid_capstyle="butt")
+    if row.upper == math.inf:
+        axis.annotate("", (1.0, height), (ends[-1], height), xycoords=("axes fraction", "data"), textcoords="data",
+                      arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 2})  # fmt: skip
+    else:
+        axis.plot(ends[-1], height, color=colour, marker=marker if row.status == OK else "x", markersize=6)
+
+
+def _cost(axis: Axes, row: Row, height: int) -> None:
+    """One method's seconds, or why there are none."""
+    colour, _, marker = STYLE[row.method]
+    if row.seconds is not None:
+        axis.plot([row.seconds], [height], color=colour, marker=marker, markersize=6)
+    remark = row.status if row.status != OK else "infinite" if row.value == math.inf else ""
+    axis.annotate(remark, (0.03, height), color=colour, fontsize=8, xycoords=("axes fraction", "data"), va="center")
 
 
 def _finite(value: float | None) -> bool:

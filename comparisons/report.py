@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -217,18 +218,32 @@ def notes(rows: Iterable[Row]) -> list[str]:
     return [f"{', '.join(dict.fromkeys(who))}: {reason}" for reason, who in found.items()]
 
 
-def case_table(title: str, rows: Iterable[Row], several: bool) -> Table:
-    """The table of one case. `several`: sizes or deltas differ, so they are columns."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    extra = [("m", "right"), ("delta", "right")] if several else []
-    for name, side in [("method", "left"), ("guarantee", "left"), *extra, ("lower", "right"), ("estimate", "right"),
-                       ("upper", "right"), ("width", "right"), ("- exact", "right"), ("seconds", "right"),
-                       ("peak MB", "right"), ("status", "left")]:  # fmt: skip
-        table.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
+_WIDE = 120  # columns that the full table needs
+
+
+def case_table(title: str, rows: Iterable[Row], several: bool, columns: int = _WIDE) -> Table:
+    """The table of one case. `several`: sizes or deltas differ, so they are columns. A narrow screen gets fewer."""
+    narrow = columns < _WIDE
+    left_out = {"guarantee", "- exact", *(("peak MB",) if several else ())} if narrow else set()
+    left_out |= set() if several else {"m", "delta"}
+    table = Table(title=title, title_justify="left", title_style="bold", box=None if narrow else box.HEAVY_HEAD,
+                  padding=(0, 1, 0, 0) if narrow else (0, 1), pad_edge=not narrow)  # fmt: skip
+    for name in (name for name in _COLUMNS if name not in left_out):
+        table.add_column(name, justify="left" if name in _TEXTS else "right", no_wrap=True)
     for row in rows:
-        middle = [size_text(row.size), f"{row.delta:g}"] if several else []
-        status = Text(row.status, _STYLES.get(row.status, "dim"))
-        table.add_row(row.method, row.guarantee, *middle, number(row.lower), number(row.estimate), number(row.upper),
-                      number(row.width, 2), number(row.gap, 2), number(row.seconds, 3), number(row.peak_mb, 3),
-                      status)  # fmt: skip
+        table.add_row(*(cell for name, cell in _shown(row, 5 if narrow else 7) if name not in left_out))
     return table
+
+
+_TEXTS = ("method", "guarantee", "status")
+_COLUMNS = ("method", "guarantee", "m", "delta", "lower", "estimate", "upper", "width", "- exact", "seconds", "peak MB",
+            "status")  # fmt: skip
+
+
+def _shown(row: Row, digits: int) -> Iterable[tuple[str, str | Text]]:
+    """A row's cells by column."""
+    ends = (number(end, digits) for end in (row.lower, row.estimate, row.upper))
+    rest = number(row.width, 2), number(row.gap, 2), number(row.seconds, 3), number(row.peak_mb, 3)
+    status = Text(row.status, _STYLES.get(row.status, "dim"))
+    first = row.method, row.guarantee, size_text(row.size), f"{row.delta:g}"
+    return zip(_COLUMNS, (*first, *ends, *rest, status), strict=True)

@@ -132,7 +132,7 @@ def run_cases(
                 rows.append(row)
             if show:
                 title = f"{case.name}: {case.line}" + ("" if _several(case) else f", delta {case.deltas[0]:g}")
-                show(report.case_table(title, rows, _several(case)), *report.notes(rows), "", sep="\n")
+                show(report.case_table(title, rows, _several(case), report.console().width), *report.notes(rows), "", sep="\n")
             everything.extend(rows)
     report.console().print(f"rows: {path}")
     return everything
