@@ -26,8 +26,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import _validate, attribution, conversion, description, mechanisms, report
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.attribution import Tree
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.conversion import Direction, Interval
+from dp_edgeworth.conversion import Interval
 from dp_edgeworth.pllr import Pllr
 
 
@@ -169,8 +168,8 @@ class EventReport:
         key = ("alone", index)
         if key not in self._memory:
             parts = [(self.tree.events[index], self.tree.counts[index])]
-            whole = (self.interval, self.direction)
-            self._memory[key] = whole if index == 0 else _accounted(parts, self)
+            self._memory[key] = (self.interval, self.direction) if index == 0 else _by_direction(
+                _composed(parts, self), self.target_delta, self.tolerance)
         result: tuple[Interval, str] = self._memory[key]
         return result
 
@@ -221,12 +220,11 @@ def explain(event: dp_event.DpEvent, *, target_delta: float,
     """
     delta = _validate.probability("target_delta", target_delta)
     accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
-    tree, interval = Tree.of(event), accountant.get_epsilon_interval(delta)
+    tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
     few = 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else _validate.integer("limit", limit, 1)
     pairs = {i: mechanisms.directions(tree.events[i], neighboring_relation) for i in tree.leaf_indices}
     tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
-    direction = _dominating(tables, interval, delta, tolerance)
     side = 1 if direction == "add" else 0
     weights, tilt = attribution.weights(tables[side], interval.upper, delta)
     values = np.zeros((len(tree.events), 1 + 2 * attribution.CUMULANTS))
@@ -258,14 +256,17 @@ def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pl
     return tables
 
 
-def _dominating(tables: tuple[dict[Pllr, int], dict[Pllr, int]], whole: Interval, delta: float,
-                tolerance: float) -> str:
-    """Which direction has the larger epsilon; "both" where they are the same composition or both are infinite."""
-    if tables[0] == tables[1] or math.isinf(whole.estimate):
-        return "both"
-    remove = Composition(tables[0])
-    bounds = conversion.epsilon_bounds([Direction(remove, remove)], np.array([delta]), tolerance)
-    return "remove" if bounds.estimate[0] >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
+def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:
+    """Certified epsilon, and the direction that decides it; "both" where they are the same or both are infinite."""
+    directions = [] if accountant._non_private else accountant._directions()
+    if len(directions) < 2:
+        return accountant.get_epsilon_interval(delta), "both"
+    sides = [conversion.epsilon_bounds([direction], np.array([delta]), tolerance) for direction in directions]
+    whole = Interval(*(float(part[0]) for part in sides[0].largest(sides[1])))
+    if math.isinf(whole.estimate):
+        return whole, "both"
+    slack = 0.1 * tolerance * max(1.0, whole.estimate)
+    return whole, "remove" if sides[0].estimate[0] >= whole.estimate - slack else "add"
 
 
 def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventReport) -> EdgeworthIntervalAccountant:
@@ -273,13 +274,3 @@ def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventRepo
     for event, count in parts:
         accountant.compose(event, count)
     return accountant
-
-
-def _accounted(parts: list[tuple[dp_event.DpEvent, int]], settings: EventReport) -> tuple[Interval, str]:
-    interval = _composed(parts, settings).get_epsilon_interval(settings.target_delta)
-    sub = Tree.of(dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(event, count) for event, count in parts]))
-    relation = settings.neighboring_relation
-    tables = _tables((mechanisms.directions(sub.events[i], relation), sub.counts[i]) for i in sub.leaf_indices)
-    return interval, _dominating(tables, interval, settings.target_delta, settings.tolerance)
-
-

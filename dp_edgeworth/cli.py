@@ -19,41 +19,52 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
-from dp_edgeworth import analysis, curves, planning, report, serialization, statement, sweeps
+from dp_edgeworth import analysis, curves, description, planning, report, serialization, statement, sweeps
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
 _SEVERAL = "a number, a list a,b,c, or a range low:high:points[:log]"
 
 
+class _UsageError(ValueError):
+    """The arguments do not fit the command."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """One sentence instead of the whole usage, so that `--json` and the exit code are those of any bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{message.rstrip('.')}. See {self.prog} --help.")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in given
     try:
         options = _parser().parse_args(given)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    try:
         code: int = options.run(options)
         sys.stdout.flush()
         return code
+    except SystemExit as stop:  # --help
+        return int(stop.code or 0)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
     except (UnsupportedEventError, planning.BudgetError) as error:
-        return _fail(options, error, NOT_CERTIFIED)
+        return _fail(as_json, error, NOT_CERTIFIED)
     except (ValueError, TypeError, OverflowError, OSError, ImportError, RecursionError, MemoryError) as error:
-        return _fail(options, error, BAD_INPUT)
+        return _fail(as_json, error, BAD_INPUT)
 
 
-def _fail(options: argparse.Namespace, error: BaseException, code: int) -> int:
+def _fail(as_json: bool, error: BaseException, code: int) -> int:
     sentence = " ".join(str(error).split())[:500] or type(error).__name__
-    if options.json:
+    if as_json:
         print(json.dumps({"error": sentence, "exit_code": code}))
     print(f"dp-edgeworth: {sentence}", file=sys.stderr)
     return code
@@ -85,7 +96,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     budget = {"target_epsilon": options.target_epsilon, "target_delta": options.target_delta,
               "neighboring_relation": _relation(options)}
     batches = {"batch_size": options.batch_size, "dataset_size": options.dataset_size}
-    sampled = options.sampling_probability is not None or options.batch_size is not None
+    sampled = any(value is not None for value in (options.sampling_probability, *batches.values()))
     probability, noise, steps = options.sampling_probability, options.noise_multiplier, options.steps
     if noise is None:
         probability = planning.sampling(probability, **batches)
@@ -114,7 +125,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 def _sweep(options: argparse.Namespace) -> int:
     result = sweeps.sweep(
         sampling_probability=options.sampling_probability, noise_multiplier=options.noise_multiplier,
-        steps=[round(m) for m in options.steps], target_delta=options.target_delta,
+        steps=options.steps, target_delta=options.target_delta,
         neighboring_relation=_relation(options), certified=options.certified, tolerance=options.tolerance)
     table = result.to_csv(options.csv)
     if options.png:
@@ -144,7 +155,8 @@ def _curve(options: argparse.Namespace) -> int:
     answer = curves.curves(_event(options), _relation(options), points=options.points, tolerance=options.tolerance)
     if options.png:
         _save(answer.plot()[0].figure, options.png)
-    text = (f"advantage (total variation) <= {answer.advantage:.6g}\nGaussian mu <= {answer.gdp_mu:.6g}"
+    text = (f"advantage (total variation) <= {description.rounded_up(answer.advantage)}\n"
+            f"Gaussian mu <= {description.rounded_up(answer.gdp_mu)}"
             + (f"\nwritten to {options.png}" if options.png else ""))
     _print(options, answer.to_dict(), text)
     return ANSWERED
@@ -192,13 +204,24 @@ def _save(figure: Any, path: str) -> None:
 
 def _several(text: str) -> list[float]:
     """a,b,c or low:high:points[:log]."""
-    if ":" not in text:
-        return [float(item) for item in text.split(",")]
-    low, high, points, *spacing = text.split(":")
-    if spacing not in ([], ["log"]) or not 1 <= int(points) <= 100_000:
-        raise argparse.ArgumentTypeError(f"must be {_SEVERAL}. Found {text!r}")
-    space = np.geomspace if spacing else np.linspace
-    return [float(value) for value in space(float(low), float(high), int(points))]
+    try:
+        if ":" not in text:
+            return [float(item) for item in text.split(",")]
+        low, high, points, *spacing = text.split(":")
+        if spacing not in ([], ["log"]) or not 1 <= int(points) <= 100_000:
+            raise ValueError
+        space = np.geomspace if spacing else np.linspace
+        return [float(value) for value in space(float(low), float(high), int(points))]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be {_SEVERAL}. Found {text!r}") from None
+
+
+def _counts(text: str) -> list[int]:
+    """The same for numbers of steps: a range is rounded, a list must hold integers."""
+    values = _several(text)
+    if not np.all(np.isfinite(values)) or (":" not in text and not all(value.is_integer() for value in values)):
+        raise argparse.ArgumentTypeError(f"must be integers. Found {text!r}")
+    return [round(value) for value in values]
 
 
 def _flag(parser: Any, name: str, **settings: Any) -> None:
@@ -207,8 +230,8 @@ def _flag(parser: Any, name: str, **settings: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dp-edgeworth", description=__doc__.split("\n", 1)[0].replace("`", ""),
-                                     epilog="Exit codes: 0 answered, 1 cannot be certified, 2 bad input.")
+    parser = _Parser(prog="dp-edgeworth", description=__doc__.split("\n", 1)[0].replace("`", ""),
+                     epilog="Exit codes: 0 answered, 1 cannot be certified, 2 bad input.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, words, targets in (
             ("epsilon", _epsilon, "certified epsilon at a delta", ("delta",)),
@@ -234,7 +257,7 @@ def _parameters(command: Any, name: str) -> None:
     required = name == "sweep"
     _flag(command, "sampling_probability", type=kind, required=required, help="of Poisson sampling" + ending)
     _flag(command, "noise_multiplier", type=kind, required=required, help="standard deviation / sensitivity" + ending)
-    _flag(command, "steps", type=_several if required else int, required=required, help="how many" + ending)
+    _flag(command, "steps", type=_counts if required else int, required=required, help="how many" + ending)
     if name != "sweep":
         _flag(command, "batch_size", type=int, help="expected size of a Poisson sample")
         _flag(command, "dataset_size", type=int)

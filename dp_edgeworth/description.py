@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from dp_edgeworth.composition import leaves
 
 _LONGEST = 72
 _DEEPEST = 6
+_MOST_PARTS = 8
 _RELATIONS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record added or removed",
     NeighboringRelation.REPLACE_ONE: "one record replaced by another",
@@ -44,6 +46,18 @@ def label(event: dp_event.DpEvent, depth: int = 0) -> str:
         return f"Composed({len(event.events)} events)"
     shown = [_value(value, depth) for value in parameters(event).values()]
     return _shortened(kind(event).removesuffix("DpEvent") + (f"({', '.join(shown)})" if shown else ""))
+
+
+def parts(event: dp_event.DpEvent) -> list[str]:
+    """The mechanisms of a tree with how often they run, one line each; the last line says how many more there are."""
+    lines: list[str] = []
+    for leaf, count in leaves(event):
+        if len(lines) < _MOST_PARTS:
+            lines.append(label(dp_event.SelfComposedDpEvent(leaf, count)) if count > 1 else label(leaf))
+        else:
+            more = sum(1 for _ in leaves(event)) - _MOST_PARTS
+            return [*lines, f"... and {more:,} more"]
+    return lines or [label(event)]
 
 
 def kind(event: dp_event.DpEvent) -> str:
@@ -73,6 +87,28 @@ def _number(value: Any) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """A few significant digits, never below the value: what is printed may be published.
+
+    >>> rounded_up(10.0536348), rounded_up(1e-05), rounded_up(99999.97), rounded_up(0.0)
+    ('10.0537', '1e-05', '100000', '0')
+    """
+    text = f"{value:.{digits}g}"
+    if value <= 0.0 or not math.isfinite(value) or float(text) >= value:
+        return text
+    exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
+    return f"{float(text) + 10.0**exponent:.{digits}g}"
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """The same, never above the value, for the lower end of an interval."""
+    text = f"{value:.{digits}g}"
+    if value <= 0.0 or not math.isfinite(value) or float(text) <= value:
+        return text
+    exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
+    return f"{float(text) - 10.0**exponent:.{digits}g}"
 
 
 def relation_in_words(relation: NeighboringRelation) -> str:

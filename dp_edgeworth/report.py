@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dp_edgeworth import description
+from dp_edgeworth.description import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from dp_edgeworth.analysis import EventReport, Node
@@ -97,20 +98,20 @@ def _cells(row: Row) -> tuple[str, ...]:
     node = row.node
     end = _chain_end(node.report, node.index)
     law = node.cumulants
-    return (share, _short(node.contribution), _short(node.epsilon_alone), _short(node.epsilon_without),
-            _short(node.report.tree.counts[end]), node.direction, f"{law.skewness:.2g}", f"{law.excess_kurtosis:.2g}")
+    epsilons = (rounded_up(value, 5) for value in (node.contribution, node.epsilon_alone, node.epsilon_without))
+    return (share, *epsilons, _short(node.report.tree.counts[end]), node.direction, f"{law.skewness:.2g}", f"{law.excess_kurtosis:.2g}")
 
 
-def _short(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) and value < 10**7 else f"{value:.5g}"
+def _short(count: int) -> str:
+    return f"{count:,}" if count < 10**7 else f"{count:.5g}"
 
 
 def headline(report: EventReport) -> str:
     """One sentence above the tree."""
     interval = report.interval
     decided = "both directions alike" if report.direction == "both" else f'direction "{report.direction}" decides'
-    certified = f"certified in [{interval.lower:.9g}, {interval.upper:.9g}]"
-    return (f"epsilon = {_short(interval.upper)} at delta = {report.target_delta:g} "
+    certified = f"certified in [{rounded_down(interval.lower, 9)}, {rounded_up(interval.upper, 9)}]"
+    return (f"epsilon = {rounded_up(interval.upper, 5)} at delta = {report.target_delta:g} "
             f"({report.neighboring_relation.name}; {certified}; {decided})")
 
 
@@ -205,7 +206,7 @@ def icicle(report: EventReport, axes: Any = None) -> Any:
         _write(axes, row, left)
     axes.set(xlim=(0.0, 1.0), ylim=(deepest + 0.5, -0.5), xlabel="share of epsilon", ylabel="level of the tree",
              yticks=range(deepest + 1))
-    axes.set_title(f"epsilon = {report.epsilon:.4g} at delta = {report.target_delta:g}", fontsize=11)
+    axes.set_title(f"epsilon = {rounded_up(report.epsilon, 5)} at delta = {report.target_delta:g}", fontsize=11)
     axes.figure.tight_layout()
     return axes
 

@@ -18,6 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import description
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.conversion import Interval
+from dp_edgeworth.description import rounded_down, rounded_up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,13 +27,13 @@ class PrivacyStatement:
 
     Attributes:
       quantity: "epsilon" or "delta", the one that was asked; `given` is the other one.
-      accounted: the event in words. neighbors: the relation in words.
+      accounted: the event in words, one line per mechanism. neighbors: the relation in words.
     """
 
     quantity: str
     given: float
     interval: Interval
-    accounted: str
+    accounted: tuple[str, ...]
     neighboring_relation: str
     neighbors: str
     sampling: tuple[str, ...]
@@ -45,11 +46,16 @@ class PrivacyStatement:
         return self.interval.upper < vacuous or self.interval.lower >= vacuous
 
     @property
+    def private(self) -> bool:
+        """Whether epsilon is finite and delta below 1; any mechanism at all has the others."""
+        return math.isfinite(self.epsilon) and self.delta < 1.0
+
+    @property
     def guarantee(self) -> str:
         """The kind of guarantee."""
         if not self.certified:
             return "none: the bound could not be certified within the work allowed"
-        if math.isinf(self.epsilon) or self.delta >= 1.0:
+        if not self.private:
             return "none: the event is not differentially private at this delta"
         name = "pure" if self.delta == 0.0 else "approximate"
         return f"{name} differential privacy; the upper end is a proved bound of the exact value"
@@ -62,25 +68,31 @@ class PrivacyStatement:
     def delta(self) -> float:
         return self.interval.upper if self.quantity == "delta" else self.given
 
+    @property
+    def _interval_in_words(self) -> str:
+        return f"{rounded_down(self.interval.lower, 10)} <= {self.quantity} <= {rounded_up(self.interval.upper, 10)}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         lower, estimate, upper = self.interval
         return {
             "epsilon": self.epsilon, "delta": self.delta, "quantity": self.quantity,
             "interval": {"lower": lower, "estimate": estimate, "upper": upper}, "certified": self.certified,
-            "guarantee": self.guarantee, "accounted": self.accounted,
+            "guarantee": self.guarantee, "accounted": list(self.accounted),
             "neighboring_relation": self.neighboring_relation, "neighbors": self.neighbors,
             "sampling": list(self.sampling), "not_covered": list(self.not_covered),
         }
 
     def __str__(self) -> str:
         ending = "certified" if self.certified else "NOT certified"
-        pair = f"(epsilon = {_rounded_up(self.epsilon)}, delta = {_rounded_up(self.delta)})"
+        if self.certified and not self.private:
+            ending = "which is no privacy at all: certified"
+        pair = f"(epsilon = {rounded_up(self.epsilon)}, delta = {rounded_up(self.delta)})"
         lines = [f"{pair}-differential privacy, {ending}",
-                 f"  accounted      {self.accounted}",
+                 *_listed("accounted", self.accounted),
                  f"  neighbors      {self.neighbors} ({self.neighboring_relation})",
                  *_listed("sampling", self.sampling),
-                 f"  interval       {self.interval.lower:.10g} <= {self.quantity} <= {self.interval.upper:.10g}",
+                 f"  interval       {self._interval_in_words}",
                  f"  guarantee      {self.guarantee}",
                  *_listed("not covered", self.not_covered)]
         return "\n".join(lines)
@@ -88,14 +100,6 @@ class PrivacyStatement:
 
 def _listed(title: str, items: tuple[str, ...]) -> list[str]:
     return [f"  {title if i == 0 else '':<14} {item}" for i, item in enumerate(items)]
-
-
-def _rounded_up(value: float) -> str:
-    """Six significant digits, never below the value."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    text = f"{value:.6g}"
-    return text if float(text) >= value else f"{float(text) + 10.0 ** (math.floor(math.log10(abs(value))) - 5):.6g}"
 
 
 def epsilon_statement(event: dp_event.DpEvent, target_delta: float,
@@ -118,6 +122,6 @@ def delta_statement(event: dp_event.DpEvent, target_epsilon: float,
 
 def _statement(quantity: str, given: float, interval: Interval, event: dp_event.DpEvent,
                relation: NeighboringRelation) -> PrivacyStatement:
-    return PrivacyStatement(quantity, given, interval, description.label(event), relation.name,
+    return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name,
                             description.relation_in_words(relation), tuple(description.sampling_assumptions(event)),
                             tuple(description.not_covered(event)))

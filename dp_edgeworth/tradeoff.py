@@ -202,6 +202,8 @@ def gdp_mu(deltas: DeltaIntervals, epsilons: EpsilonUppers, min_alpha: float = 1
     least = _validate.number("min_alpha", min_alpha)
     if not 0.0 < least < 0.5:
         raise ValueError(f"`min_alpha` must be in (0, 0.5). Found {min_alpha!r}.")
+    if advantage(deltas).upper == 0.0:  # f(alpha) = 1 - alpha
+        return Interval(0.0, 0.0, 0.0)
     grid = np.geomspace(least, 0.5, 60)
     polygons, result = sandwich(grid, deltas, epsilons, 1e-5), Interval(0.0, 0.0, math.inf)
     for _ in range(8):
