@@ -32,7 +32,7 @@ def log_delta(epsilon: np.ndarray | float, mu: float) -> np.ndarray:
             x, w = legendre(20)
             gap = 0.5 * mu * (_minus_mills_slope(a[..., None] + 0.5 * mu * (1.0 + x)) * w).sum(axis=-1)
             return np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0)
-        body = np.log1p(-np.exp(np.minimum(eps + special.log_ndtr(-b) - special.log_ndtr(-a), 0.0)))
+        body = np.log1p(-np.exp(np.minimum(_log_other_tail(a, b) - special.log_ndtr(-a), 0.0)))
         tail = np.log(np.maximum(mills(np.maximum(a, -2.0)) - mills(b), 0.0)) - 0.5 * a * a - LOG_SQRT_2PI
         return np.minimum(np.where(a < 0.0, body + special.log_ndtr(-a), tail), 0.0)
 
@@ -42,7 +42,12 @@ def log_complement(epsilon: np.ndarray | float, mu: float) -> np.ndarray:
     eps = np.asarray(epsilon, float)
     with np.errstate(all="ignore"):
         a = eps / mu - 0.5 * mu
-        return np.minimum(np.logaddexp(special.log_ndtr(a), eps + special.log_ndtr(-(a + mu))), 0.0)
+        return np.minimum(np.logaddexp(special.log_ndtr(a), _log_other_tail(a, a + mu)), 0.0)
+
+
+def _log_other_tail(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """log[e^eps Phi(-b)] = log[phi(a) R(b)]: eps and log Phi(-b), both about mu^2 / 2, would cancel."""
+    return -0.5 * a * a - LOG_SQRT_2PI + np.log(mills(b))
 
 
 def mills(x: Any) -> Any:
