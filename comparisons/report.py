@@ -2,13 +2,15 @@
 
 The CSV opens with lines that start with `#`: date, versions, machine. Rows are flushed one by one, so that whatever
 ends a run, the rows that were finished are in the file. A file of the same name from an earlier run is continued
-(`resume`) or kept as `*.previous.csv`.
+(`resume`, if versions, sources and machine are the same) or kept as `*.previous.csv`.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime
+import functools
+import hashlib
 import importlib.metadata
 import math
 import os
@@ -80,9 +82,17 @@ def versions() -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
-    if found["dp-edgeworth"] == "not installed":
-        found["dp-edgeworth"] = "from source"
+    found["dp-edgeworth"] = f"sources {fingerprint()}"
     return found
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Eight digits that change with the sources of `dp_edgeworth`: its version number does not."""
+    import dp_edgeworth
+
+    sources = sorted(Path(dp_edgeworth.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
 
 
 def prepare(directory: Path) -> Path:
@@ -104,6 +114,7 @@ def table_file(path: Path, columns: list[str], resume: bool = False) -> Iterator
     """A CSV with the header lines; yields a function that writes and flushes one row given as a dict."""
     continued = resume and path.exists()
     if continued:
+        _check_provenance(path)
         _end_last_line(path)
     elif path.exists():
         path.replace(path.with_suffix(".previous.csv"))
@@ -130,8 +141,22 @@ def _end_last_line(path: Path) -> None:
 def _header() -> str:
     """The lines that say when, with what and where."""
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return f"# date: {date}\n{provenance()}"
+
+
+def provenance() -> str:
+    """With what and where: times and answers of two of them do not belong into one file."""
     programs = "; ".join(f"{name} {version}" for name, version in versions().items())
-    return f"# date: {date}\n# versions: {programs}\n# machine: {machine()}\n"
+    return f"# versions: {programs}\n# machine: {machine()}\n"
+
+
+def _check_provenance(path: Path) -> None:
+    found = "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:3])
+    if found != provenance():
+        raise ValueError(
+            f"A file can only be continued with the versions, the sources and the machine that began it. Found `{path}` "
+            f"of others: delete it to measure anew.\n  there: {found}  here:  {provenance()}".rstrip()
+        )
 
 
 def machine() -> str:

@@ -17,6 +17,8 @@ from dp_accounting.rdp import RdpAccountant
 pytest.importorskip("rich")
 pytest.importorskip("prv_accountant")
 
+from rich.console import Console
+
 from comparisons import cases, cli, gaussian_limit, methods, peers, report, runner, table, workloads
 from comparisons import run as run_command
 from comparisons.runner import Limits, judge, limited
@@ -252,6 +254,16 @@ def test_a_resumed_run_measures_only_what_is_missing(tmp_path: Path, monkeypatch
     assert len(report.read_rows(path)) == len(first)
 
 
+def test_a_file_of_other_versions_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    with report.table_file(path, ["a"]) as write:
+        write({"a": 1})
+    path.write_text(path.read_text().replace("sources ", "sources of old "))
+    with pytest.raises(ValueError, match="delete it to measure anew"), report.table_file(path, ["a"], resume=True):
+        pass
+    assert report.read_table(path) == [{"a": "1"}]
+
+
 def test_a_resumed_run_remembers_who_gave_up(tmp_path: Path) -> None:
     case = cases.Case("test", "a test", lambda m: cases.dp_sgd(0.1, 1.0, m), (10, 20), (1e-3,))
     path, tight = tmp_path / "rows.csv", Limits(seconds=1e-9)
@@ -302,6 +314,15 @@ def test_unknown_command_and_bad_delta_exit_with_two(capsys: pytest.CaptureFixtu
             cli.main(words)
         assert exit_info.value.code == 2
     assert "delta must be between 0 and 1" in capsys.readouterr().err
+
+
+def test_tables_fit_a_narrow_screen() -> None:
+    row = report.Row("x", 10, 1e-5, "EW_CERTIFIED", "interval", 10.05363, 10.05363, 10.05363, 10.05, 0.12345, 12.3, "out of memory", "")
+    for several in (False, True):
+        screen = Console(width=80)
+        with screen.capture() as capture:
+            screen.print(report.case_table("title", [row], several, columns=80))
+        assert "EW_CERTIFIED" in capture.get() and "out of memory" in capture.get() and "…" not in capture.get()
 
 
 def test_list_shows_every_name(capsys: pytest.CaptureFixture[str]) -> None:
