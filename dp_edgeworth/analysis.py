@@ -23,7 +23,7 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import _validate, attribution, conversion, description, mechanisms, report
+from dp_edgeworth import _validate, attribution, conversion, description, icicle, mechanisms, report
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.attribution import Tree
 from dp_edgeworth.conversion import Interval
@@ -198,7 +198,7 @@ class EventReport:
 
     def plot(self, axes: Any = None) -> Any:
         """An icicle: one row per level, widths are shares. Needs matplotlib; returns its axes."""
-        return report.icicle(self, axes)
+        return icicle.icicle(self, axes)
 
 
 def explain(event: dp_event.DpEvent, *, target_delta: float,

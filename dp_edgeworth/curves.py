@@ -12,6 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import _validate, tradeoff
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.conversion import Interval
+from dp_edgeworth.description import rounded_up
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"
 
@@ -49,6 +50,9 @@ class PrivacyCurves:
         left.plot(self.epsilon, self.delta.upper, color=_BLUE)
         if np.any(np.asarray(self.delta.upper) > 0):
             left.set_yscale("log")
+        else:  # nothing is lost
+            left.axhline(0.0, color=_BLUE)
+            left.set_ylim(-0.02, 1.0)
         left.set(xlabel="epsilon", ylabel="delta (proved upper bound)", xlim=(0.0, float(self.epsilon[-1]) or 1.0))
         left.set_title("Privacy profile", fontsize=11)
         right.plot([0, 1], [1, 0], color=_GREY, linestyle=":", label="blind guessing")
@@ -56,7 +60,7 @@ class PrivacyCurves:
         right.plot(self.alpha, self.beta.lower, color=_ORANGE, label="best attack (proved)")
         right.set(xlabel="false positive rate alpha", ylabel="false negative rate beta", xlim=(0, 1), ylim=(0, 1))
         right.set_aspect("equal")
-        right.set_title(f"Trade-off: advantage {self.advantage:.3g}, mu {self.gdp_mu:.3g}", fontsize=11)
+        right.set_title(f"Trade-off: advantage {rounded_up(self.advantage, 3)}, mu {rounded_up(self.gdp_mu, 3)}", fontsize=11)
         right.legend(fontsize=9, frameon=False)
         left.grid(True, linewidth=0.3)
         right.grid(True, linewidth=0.3)

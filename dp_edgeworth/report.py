@@ -1,4 +1,4 @@
-"""Rendering of an `EventReport`: text, HTML, plain data and an icicle. Only what is displayed is accounted.
+"""Rendering of an `EventReport`: text, HTML and plain data. Only what is displayed is accounted.
 
 Chains of nodes with one child each (a `SelfComposedDpEvent` and what it repeats) share one line. The nodes with the
 largest shares are displayed, always below a displayed parent; the rest of a parent's children is folded into one line.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BAR = 12
 _WIDEST = 58
 _HEADERS = ("share", "epsilon", "alone", "without", "count", "dir.", "skew", "kurt.")
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")  # Okabe and Ito
+_COLOUR = "#0072B2"
 _FOLDED_COLOUR = "#BBBBBB"
 
 
@@ -143,7 +143,7 @@ def html(report: EventReport) -> str:
     head = "".join(f"<th {style}>{name}</th>" for name in _HEADERS)
     lines = [f"<p>{html_escape.escape(headline(report))}</p><table><tr><th></th><th></th>{head}</tr>"]
     for row in rows(report):
-        colour = _FOLDED_COLOUR if row.node is None else _COLOURS[0]
+        colour = _FOLDED_COLOUR if row.node is None else _COLOUR
         width = 100.0 * min(max(row.share, 0.0), 1.0)
         bar = f'<div style="background:{colour};height:0.8em;width:{width:.1f}px"></div>'
         name = f'<td style="text-align:left;padding-left:{1.2 * row.depth:.1f}em">{html_escape.escape(row.label)}</td>'
@@ -186,36 +186,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def icicle(report: EventReport, axes: Any = None) -> Any:
-    """One row per level from the root down, widths are shares; colours follow the top-level parts."""
-    from matplotlib import pyplot
-
-    if axes is None:
-        _, axes = pyplot.subplots(figsize=(9.0, 1.2 + 0.75 * (1 + max(row.depth for row in rows(report)))))
-    lefts, part, deepest = {0: 0.0}, -1, 0
-    for row in rows(report):
-        part += row.depth == 1
-        left = lefts[row.depth]
-        lefts[row.depth], lefts[row.depth + 1] = left + row.share, left
-        deepest = max(deepest, row.depth)
-        colour = "#DDDDDD" if row.depth == 0 else _FOLDED_COLOUR if row.node is None else _COLOURS[part % len(_COLOURS)]
-        axes.barh(row.depth, row.share, left=left, height=1.0, color=colour, edgecolor="white", linewidth=1.5,
-                  alpha=0.7 if row.depth <= 1 else 0.45)
-        _write(axes, row, left)
-    axes.set(xlim=(0.0, 1.0), ylim=(deepest + 0.5, -0.5), xlabel="share of epsilon", ylabel="level of the tree",
-             yticks=range(deepest + 1))
-    axes.set_title(f"epsilon = {rounded_up(report.epsilon, 5)} at delta = {report.target_delta:g}", fontsize=11)
-    axes.figure.tight_layout()
-    return axes
-
-
-def _write(axes: Any, row: Row, left: float) -> None:
-    """The label inside its bar, where there is room for some of it."""
-    room = int(row.share * 100)
-    if room < 5:
-        return
-    name = row.label if len(row.label) <= room else row.label[: max(room - 3, 1)] + "..."
-    percent = f"\n{100.0 * row.share:.1f}%"
-    axes.text(left + 0.5 * row.share, row.depth, name + percent, ha="center", va="center", fontsize=8, color="black")

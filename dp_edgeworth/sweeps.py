@@ -26,7 +26,7 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import _validate, conversion, mechanisms, spectral, tilted_batch
+from dp_edgeworth import _validate, conversion, heat_map, mechanisms, spectral, tilted_batch
 from dp_edgeworth.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.conversion import Direction
@@ -84,42 +84,7 @@ class SweepResult:
 
     def plot(self, axes: Any = None, *, at: int = 0) -> Any:
         """A heat map over the two longest axes, the third fixed at index `at`. Needs matplotlib; returns its axes."""
-        from matplotlib import colors, pyplot
-
-        if axes is None:
-            _, axes = pyplot.subplots(figsize=(7.0, 4.8))
-        lengths = self.epsilon.shape
-        fixed = 2 - int(np.argmin(lengths[::-1]))
-        x_name, y_name = (name for i, name in enumerate(_AXES) if i != fixed)
-        values = np.take(self.epsilon, at, axis=fixed).T
-        finite = values[np.isfinite(values) & (values > 0)]
-        scale = None
-        if len(finite) and finite.max() > 10.0 * finite.min():
-            scale = colors.LogNorm(max(float(finite.min()), float(finite.max()) * 1e-4), float(finite.max()))
-        x, y = self.axes[x_name], self.axes[y_name]
-        mesh = axes.pcolormesh(x, y, np.ma.masked_invalid(values), cmap="cividis_r", norm=scale, shading="nearest")
-        axes.figure.colorbar(mesh, ax=axes, label="epsilon" + ("" if self.certified else " (estimate)"))
-        _contours(axes, x, y, values)
-        for set_scale, axis in ((axes.set_xscale, x), (axes.set_yscale, y)):
-            if axis.min() > 0 and axis.max() >= 10.0 * axis.min():
-                set_scale("log")
-        held = f"{_AXES[fixed].replace('_', ' ')} = {self.axes[_AXES[fixed]][at]:g}"
-        axes.set(xlabel=x_name.replace("_", " "), ylabel=y_name.replace("_", " "))
-        axes.set_title(f"epsilon at delta = {self.target_delta:g}, {held}", fontsize=11)
-        axes.figure.tight_layout()
-        return axes
-
-
-def _contours(axes: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray) -> None:
-    """Lines of equal epsilon at round numbers."""
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    levels = [e for e in (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32, 64, 128) if low < e < high]
-    if levels and min(values.shape) > 1:
-        lines = axes.contour(x, y, np.nan_to_num(values, posinf=1e9), levels=levels, colors="black", linewidths=0.8)
-        texts = axes.clabel(lines, fmt="%g", fontsize=8)
-        for text in texts:
-            text.set_bbox({"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5})
+        return heat_map.heat_map(self, axes, at=at)
 
 
 def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, target_delta: float,

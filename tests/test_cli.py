@@ -103,13 +103,24 @@ def test_curve(capsys, tmp_path):
     (["calibrate", "--noise_multiplier", "1", "--steps", "1", "--sampling_probability", "1", "--target_epsilon", "1",
       "--target_delta", "1e-5"], "left out"),
     (["sweep", "--sampling_probability", "1:2", "--noise_multiplier", "1", "--steps", "1", "--target_delta", "0.1"],
-     "invalid"),
+     "low:high:points"),
+    (["sweep", "--sampling_probability", "x", "--noise_multiplier", "1", "--steps", "1", "--target_delta", "0.1"],
+     "Found 'x'"),
+    (["sweep", "--sampling_probability", "1", "--noise_multiplier", "1", "--steps", "1.5", "--target_delta", "0.1"],
+     "integers"),
+    (["sweep", "--sampling_probability", "1", "--noise_multiplier", "1", "--steps", "nan", "--target_delta", "0.1"],
+     "integers"),
+    (["calibrate", "--noise_multiplier", "1", "--steps", "1", "--dataset_size", "10", "--target_epsilon", "1",
+      "--target_delta", "1e-5"], "left out"),
     (["explain", "--noise_multiplier", "1", "--target_delta", "1e-5", "--limit", "0"], "limit"),
     (["curve", "--noise_multiplier", "1", "--points", "1"], "points"),
     (["nonsense"], "invalid choice"), ([], "required")])
 def test_bad_input_is_one_sentence_and_code_2(capsys, arguments, words):
     code, out, err = run(capsys, *arguments)
-    assert code == 2 and words in err and not out
+    assert code == 2 and words in err and not out and err.startswith("dp-edgeworth: ") and err.count("\n") == 1
+    if arguments:
+        code, out, _ = run(capsys, *arguments, "--json")
+        assert code == 2 and words in json.loads(out)["error"]
 
 
 @pytest.mark.parametrize("document, words", [

@@ -66,7 +66,7 @@ def test_csv_and_picture(tmp_path):
     assert float(rows[1]["epsilon_estimate"]) == result.epsilon[0, 0, 1] and rows[1]["steps"] == "20000"
     axes = result.plot(at=1)
     assert axes.get_xlabel() == "sampling probability" and axes.get_ylabel() == "noise multiplier"
-    assert "20000" in axes.get_title()
+    assert "20,000" in axes.get_title()
     matplotlib.pyplot.close(axes.figure)
 
 
