@@ -1122,8 +1122,11 @@ def _total_variation_below(comp: Composition, delta: float) -> bool:
     gauss = math.erf(math.sqrt(comp.square / 8))
     with mpmath.workdps(40):
         parts = [count * float(law.single(mpmath.mpf(0))) for law, count in comp.laws]
-    tiny = 1e-6
-    return gauss + sum(parts) < delta * (1 - tiny) or comp.log_mgf(tiny) / tiny < 2 * delta**2 * (1 - 1e-3)
+    if gauss + sum(parts) < delta * (1 - 1e-6):
+        return True
+    tiny, count = 1e-6, sum(count for _, count in comp.laws)
+    divergence = comp.log_mgf(tiny) / tiny  # with 80 bits good to about 1e-19 count / tiny
+    return 1e-12 * count < delta**2 and divergence < 2 * delta**2 * (1 - 1e-3)
 
 
 def _single_epsilon(law: Law, delta: float) -> float:

@@ -2,16 +2,16 @@
 
     log phi(y_j) = log(1 + sum_q omega_q (e^{i y_j v_q} - 1)),   y_j = j h, j = 0..J
 
-Three ways, by cost: all exponentials at once (small), a recurrence over j for all leaves of a block (one complex
-multiplication per node and frequency), and, where a leaf needs many nodes and many frequencies, a non-uniform FFT.
+Three ways, by cost: all exponentials at once (few), a recurrence over j for all leaves of a block (one complex multiplication per
+node and frequency), and, where a leaf needs many nodes and frequencies, a non-uniform FFT.
 
 The FFT spreads each node over 2 W + 1 cells of a grid R = 4 times finer than needed with weights e^{-lambda l^2}. Its error per
 unit of weight (Poisson summation; Dutt and Rokhlin 1993) is at most
 
     2.1 exp(-(pi^2 / lambda)(1 - 1/R)) + 2.1 sqrt(lambda / pi) exp(pi^2 / (4 R^2 lambda)) sum_{l >= W} e^{-lambda l^2}.
 
-Nodes with |v| y_J < 1/2 are left out of it and summed by their moments instead, so that the error is relative to the weight of
-the nodes whose phase really turns.
+Nodes with |v| y_J < 3 are left out of it and summed by their moments instead, so that the error is relative to the weight of the
+nodes whose phase really turns: where rare samples carry the loss, that is about one sample in all compositions together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _OVERSAMPLING = 4
 _LAMBDA, _SPREAD = 0.2145, 13
 _FFT_ERROR = 2.0e-14  # both terms above are below 4e-15 each; the rest is rounding of the transform
 _DIRECT = 300_000
-_RECURRENCE = 6_000_000
+_LONG = 200_000  # nodes times frequencies of one leaf beyond which its FFT is faster than anything else
+_STILL, _STILL_ORDER = 3.0, 34  # 3^35 / 35! is below 1e-23
 
 
 def log_characteristic(block: Block, transform: Transform, step: float, last: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,9 +38,10 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     if members * nodes * last <= _DIRECT:
         gains = _direct(values, weights, step * j)
         growth = np.full((1, 1), 44.0)  # sums in pairs, see `composition`
-    elif nodes * last <= _RECURRENCE:
+    elif nodes * last <= _LONG:
         gains = _recurrence(values, weights, step, last)
     else:
+        growth = np.full((1, 1), 200.0)  # 20 (e^t - 1) + 4 t e^t <= 200 t for the Taylor series, t <= 3
         gains = np.empty((last + 1, members), complex)
         extra = np.empty(members)
         for i in range(members):
@@ -48,7 +50,7 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     y = step * j[:, None]
     phase = y * (weights * np.abs(values)).sum(axis=1)  # a phase of size t is rounded by about t units in the last place
     tilted = np.minimum(2.0 * transform.weight_error, y * transform.weighted_loss_error)
-    error = EPSILON * ((growth + 20.0) * np.minimum(2.0, phase) + 4.0 * phase + tilted) + extra
+    error = EPSILON * ((growth + 20.0) * np.minimum(3.0, phase) + 4.0 * phase + tilted) + extra
     with np.errstate(divide="ignore"):
         modulus = 0.5 * np.log1p(np.maximum(real * (2.0 + real) + imag * imag, -1.0))
         # A modulus below its own error is raised to it, which keeps the relative error at most 2.
@@ -83,7 +85,7 @@ def _recurrence(values: np.ndarray, weights: np.ndarray, step: float, last: int)
 def _non_uniform_fft(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> tuple[np.ndarray, float]:
     """sum_q omega_q (e^{i j h v_q} - 1) for j = 0..last and the bound of its error."""
     y = step * np.arange(last + 1)
-    still = np.abs(values) * y[-1] < 0.5
+    still = np.abs(values) * y[-1] < _STILL
     gain = _from_moments(values[still], weights[still], y)
     turning = ~still & (weights > 0)
     mass = float(weights[turning].sum())
@@ -92,22 +94,26 @@ def _non_uniform_fft(values: np.ndarray, weights: np.ndarray, step: float, last:
 
 
 def _from_moments(values: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """sum_q omega_q (e^{i y v_q} - 1) by its Taylor series, |y v| < 1/2."""
+    """sum_q omega_q (e^{i y v_q} - 1) by its Taylor series; terms are at most e^3 times the sum of the moduli."""
     if not len(values):
         return np.zeros(len(y), complex)
     scale = float(np.abs(values).max()) or 1.0
-    ratio, unit = values / scale, 1j * y * scale
-    moments = [float(weights @ ratio**k) for k in range(1, 18)]
+    powers = values / scale
+    unit, moments, power = 1j * y * scale, [], weights.copy()
+    for _ in range(_STILL_ORDER):
+        power = power * powers
+        moments.append(float(power.sum()))
     total = np.zeros(len(y), complex)
-    for k in range(17, 0, -1):
-        total = (total + moments[k - 1]) * unit / k if k > 1 else (total + moments[0]) * unit
+    for k in range(_STILL_ORDER, 0, -1):
+        total = (total + moments[k - 1]) * unit / k
     return total
 
 
 def _spread_and_transform(angles: np.ndarray, weights: np.ndarray, last: int) -> np.ndarray:
     """sum_q omega_q e^{i j angle_q}, j = 0..last, by Gaussian gridding and one real FFT."""
     cells = fft.next_fast_len(2 * _OVERSAMPLING * (last + 1), real=True)
-    position = np.mod(angles, 2.0 * np.pi) * (cells / (2.0 * np.pi))
+    # Angles are reduced as integers of cells: reducing them as floats would lose what a small negative angle has of accuracy.
+    position = angles * (cells / (2.0 * np.pi))
     nearest = np.floor(position + 0.5)
     offset = position - nearest
     base = nearest.astype(np.int64)

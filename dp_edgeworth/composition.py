@@ -27,7 +27,7 @@ from dp_accounting import dp_event
 from scipy import special
 
 from dp_edgeworth import _validate
-from dp_edgeworth.pllr import Demand, Pllr, Rule
+from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled
 from dp_edgeworth.spacing import common_spacing
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
@@ -133,13 +133,14 @@ class Block:
         gained = np.where(exponents < 1.0, self.weights * np.expm1(moderate),
                           np.exp(np.minimum(joint, 3.0)) - self.weights)
         bends = np.where(exponents < 1.0, self.weights * psi(moderate), gained - self.weights * exponents).sum(axis=1)
-        shift = -rule.lost + s * (rule.lost - rule.infinite)
+        lost, infinite = np.array([rule.lost, rule.infinite]) + (0.0 if rule.missing is None else rule.missing)
+        shift = -lost + s * (lost - infinite)
         small = bends - s * self.psi_values + shift
         near = (peak[:, 0] < 2.0) & (np.abs(small) < 0.5)
         log_mgf = np.where(near, np.log1p(np.where(near, small, 0.0)), direct)
         weights = relative / relative.sum(axis=1, keepdims=True)
         # The same control variate for the mean: E_P[L e^{sL}] = E_P[L (e^{sL} - 1) - psi(L)] + lost - infinite.
-        exact = ((gained * rule.values).sum(axis=1) - self.psi_values + rule.lost - rule.infinite) * np.exp(-log_mgf)
+        exact = ((gained * rule.values).sum(axis=1) - self.psi_values + lost - infinite) * np.exp(-log_mgf)
         mean = np.where(near, exact, (weights * rule.values).sum(axis=1))
         variance = (weights * (rule.values - mean[:, None]) ** 2).sum(axis=1)
         scale = np.where(near, (bends + np.abs(s) * self.psi_values + np.abs(shift)) * np.exp(-log_mgf), 1.0)
@@ -178,10 +179,12 @@ class Composition:
 
     Args:
       counts: how often each PLLR occurs.
+      log_tail: log of the Q-mass of the largest losses that may be left out of every PLLR, see `truncated`.
     """
 
-    def __init__(self, counts: Mapping[Pllr, int]):
+    def __init__(self, counts: Mapping[Pllr, int], log_tail: float = -math.inf):
         self.counts = dict(counts)
+        self.log_tail = log_tail
         self._groups: dict[tuple[type, ...], tuple[list[Pllr], list[float]]] = {}
         variances: list[float] = []
         self.total = 0.0
@@ -218,6 +221,18 @@ class Composition:
         """All leaves are unsampled Gaussians."""
         return not self._groups
 
+    def truncated(self, log_dropped: float) -> Composition:
+        """The same without the largest losses: all of them together have a Q-mass of at most e^{log_dropped}.
+
+        E[payoff; nothing left out] <= E[payoff] <= E[payoff; nothing left out] + e^{log_dropped} for payoffs in [0, 1].
+        """
+        return Composition(self.counts, log_dropped - math.log(self.total))
+
+    @property
+    def log_dropped(self) -> float:
+        """log of a bound of the probability under Q that some loss was left out."""
+        return self.log_tail + math.log(self.total)
+
     @functools.cached_property
     def spacing(self) -> float | None:
         """Spacing of the lattice that carries all losses, or None."""
@@ -231,10 +246,12 @@ class Composition:
     @property
     def infinite_mass_error(self) -> float:
         """Relative error of the infinite mass; a single leaf says it itself."""
-        return 1e-12 if self.single is None or self.single.dominated is not self.single else 0.0
+        if self.single is None or self.single.dominated is not self.single:
+            return 1e-12
+        return 1e-15 if isinstance(self.single, Subsampled) else 0.0
 
     def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0) -> Demand:
-        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)))
+        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail)
 
     def blocks(self, demand: Demand) -> Iterator[Block]:
         """All non-Gaussian leaves with rules that meet the demand, a bounded number of nodes at a time."""

@@ -26,6 +26,7 @@ _TINY = 5e-324
 _CLOSED_FORM_ERROR = 4e-12  # relative error allowed for the closed forms
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
 _STEEPEST = 1e8
+_NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 _RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 LogFunction = Callable[[np.ndarray], np.ndarray]
 Contour = spectral.Contour | lattice.LatticeContour
@@ -169,7 +170,8 @@ def _closed_epsilons(log_delta: LogFunction, log_complement: LogFunction, scale:
     large = deltas > 0.5
     with np.errstate(divide="ignore"):
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
-    margins = np.array([-_CLOSED_FORM_ERROR, 0.0, _CLOSED_FORM_ERROR])[:, None]
+    # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
+    margins = np.array([-1.0, 0.0, 1.0])[:, None] * (_CLOSED_FORM_ERROR + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0))
 
     def above(epsilons: np.ndarray) -> np.ndarray:
         """Whether delta(epsilon), margin included, is above its target."""
@@ -222,39 +224,45 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
                  floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Settles one target and whichever others its contour serves; returns their indices."""
     me = np.array([index])
+    margin = composition.infinite_mass * composition.infinite_mass_error
     finite = deltas - composition.infinite_mass
-    if finite[index] <= 0.0:
+    if finite[index] <= margin:
         return me
-    log_delta = math.log(finite[index])
-    tilt = spectral.positive_tilt(composition, log_delta)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = np.maximum(spectral.chernoff_epsilon(composition, tilt, np.log(finite[open_targets])), 0.0)
-    bounds = np.where(np.isnan(bounds), math.inf, bounds)
-    result.put(open_targets, np.zeros(len(bounds)), bounds, bounds)
-    chernoff = float(result.upper[index])
-    if chernoff <= floor[index]:  # so do the other targets that another direction has decided
-        return open_targets[bounds <= floor[open_targets]]
-    if _at_the_top(composition, tilt):
+    log_delta, whole = math.log(finite[index]), composition
+    tilt, guess, sure = _start(composition, log_delta, open_targets, finite - margin, result)
+    if not sure and deltas[index] <= 0.5 and math.isinf(composition.finite_supremum):
+        # Rare losses far above the target hide it: without them everything happens on one scale.
+        composition = whole.truncated(log_delta - _NEGLIGIBLE)
+        tilt, guess, sure = _start(composition, log_delta, open_targets, finite - margin, result)
+    if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+        return open_targets[result.upper[open_targets] <= floor[open_targets]]
+    if tilt is None or _at_the_top(composition, tilt):
         return me
-    guess, sure = _saddle_guess(composition, tilt, log_delta, chernoff)
     complement = deltas[index] > 0.5
     if complement:
         tilt = _negative_tilt(composition, guess)
     with np.errstate(divide="ignore", invalid="ignore"):
         targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
+        # how far the targets themselves are rounded
+        share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
+        slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
     contour, slope = None, abs(tilt)
     reserve = _RESERVE if len(open_targets) > 2 else 0.0
     if not sure:  # a rough pass first: a contour made for the wrong epsilon is expensive and wide
         width = max(tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
         rough = lattice.contour(composition, tilt, guess, float(targets[index]), width)
         guess, slope = (float(part[0]) for part in _newton(rough, targets[me], np.array([guess])))
+        if composition is not whole:
+            dropped = min(max(0.02 * tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-_NEGLIGIBLE))
+            composition = whole.truncated(log_delta + math.log(dropped))
+            tilt = spectral.positive_tilt(composition, log_delta)
     for finer in (1.0, 1.0, 6.0, 36.0):
         try:
             contour = lattice.contour(composition, tilt, guess, float(targets[index]),
                                       tolerance * max(1.0, guess), finer, slope, reserve)
         except RuleTooLargeError:
             break
-        *found, slopes = _solve(contour, targets[me], np.array([guess]))
+        *found, slopes = _solve(contour, targets[me], slack[me], np.array([guess]))
         result.put(me, *found)
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
             break
@@ -265,10 +273,25 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     if contour is None or not len(others):
         return me
     starts = np.maximum(guess + (targets[index] - targets[others]) / contour.tilt, 0.0)
-    *found, _ = _solve(contour, targets[others], np.minimum(starts, 2.0 * guess + 10.0))
+    *found, _ = _solve(contour, targets[others], slack[others], np.minimum(starts, 2.0 * guess + 10.0))
     good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
     result.put(others[good], *(part[good] for part in found))
     return np.append(others[good], index)
+
+
+def _start(composition: Composition, log_delta: float, open_targets: np.ndarray, finite: np.ndarray,
+           result: Bounds) -> tuple[float | None, float, bool]:
+    """The Chernoff tilt, with its bounds put into the result, and the guess of epsilon; no tilt where no rule is fine enough."""
+    try:
+        tilt = spectral.positive_tilt(composition, log_delta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = np.maximum(spectral.chernoff_epsilon(composition, tilt, np.log(finite[open_targets])), 0.0)
+        bounds = np.where(np.isnan(bounds), math.inf, bounds)
+        result.put(open_targets, np.zeros(len(bounds)), bounds, bounds)
+        most = float(spectral.chernoff_epsilon(composition, tilt, np.array([log_delta]))[0])
+        return tilt, *_saddle_guess(composition, tilt, log_delta, max(most, 0.0))
+    except RuleTooLargeError:
+        return None, 0.0, False
 
 
 def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -301,16 +324,20 @@ def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[
     return epsilons, slopes
 
 
-def _solve(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Lower ends, estimates, upper ends and slopes: the epsilons >= 0 where the bounds of log G cross the targets."""
+def _solve(contour: Contour, targets: np.ndarray, slack: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Lower ends, estimates, upper ends and slopes: the epsilons >= 0 where the bounds of log G cross the targets.
+
+    `slack` is the error of the targets.
+    """
     rising = contour.tilt < 0
     epsilons, slopes = _newton(contour, targets, starts)
     bound = contour.bounds(epsilons)
     sign = -1.0 if rising else 1.0
     high, low = (bound.lower, bound.upper) if rising else (bound.upper, bound.lower)
-    lift, drop = np.maximum(sign * (high - targets), 0.0) / slopes, np.maximum(sign * (targets - low), 0.0) / slopes
-    upper = _walk(contour, targets, epsilons, lift, upward=True)
-    lower = _walk(contour, targets, epsilons, drop, upward=False)
+    above, below = targets - sign * slack, targets + sign * slack
+    lift, drop = np.maximum(sign * (high - above), 0.0) / slopes, np.maximum(sign * (below - low), 0.0) / slopes
+    upper = _walk(contour, above, epsilons, lift, upward=True)
+    lower = _walk(contour, below, epsilons, drop, upward=False)
     return lower, np.clip(epsilons, lower, upper), upper, slopes
 
 
@@ -365,10 +392,13 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
         below, above = log_delta(epsilons[rest] + shift), log_delta(np.maximum(epsilons[rest] - shift, 0.0))
         _put_logs(result, rest, below - _CLOSED_FORM_ERROR, log_delta(epsilons[rest]), above + _CLOSED_FORM_ERROR, 0.0)
         return result
+    mean = _mean(composition)
     while len(rest):
         index = rest[len(rest) // 2]
+        same_side = rest[(epsilons[rest] < mean) == (epsilons[index] < mean)]
+        one = _one_complement if epsilons[index] < mean else _one_delta
         try:
-            done = _one_delta(composition, epsilons, index, rest, tolerance, floor, result)
+            done = one(composition, epsilons, index, same_side, tolerance, floor, result)
         except RuleTooLargeError:
             bound = np.array([_chi_square_delta(composition)])
             result.put(np.array([index]), np.zeros(1), bound, bound)
@@ -380,30 +410,32 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
 def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
                floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Settles one epsilon and whichever others its contour serves; returns their indices."""
-    me, epsilon, infinite = np.array([index]), float(epsilons[index]), composition.infinite_mass
-    tilt = _saddle_tilt(composition, epsilon)
-    k = composition.cgf([tilt])[:, 0]
-    chernoffs = float(k[0] + k[3] + spectral.log_kappa(np.array(tilt))) - tilt * epsilons[open_targets]
-    _put_logs(result, open_targets, np.full(len(chernoffs), -math.inf), chernoffs, chernoffs, infinite)
-    if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
-        return open_targets[result.upper[open_targets] <= floor[open_targets]]
-    if _at_the_top(composition, tilt):
-        return me
-    chernoff = float(k[0] + spectral.log_kappa(np.array(tilt))) - tilt * epsilon
-    spread = tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * float(k[2]))
-    guess = min(chernoff, float(k[0]) - tilt * epsilon - math.log1p(spread))
+    me, epsilon, whole = np.array([index]), float(epsilons[index]), composition
+    width, share = tolerance * max(1.0, epsilon), math.exp(-_NEGLIGIBLE)
+    tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
     contour = None
     reserve = _RESERVE if len(open_targets) > 2 else 0.0
-    for finer in (1.0, 1.0, 6.0):
+    for attempt, finer in enumerate((1.0, 1.0, 6.0, 1.0, 1.0, 1.0)):
+        if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+            return open_targets[result.upper[open_targets] <= floor[open_targets]]
+        if attempt >= 3 or tilt is None:
+            if math.isfinite(whole.finite_supremum):
+                break
+            # Rare losses far above epsilon hide it, see `_one_epsilon`.
+            composition = whole.truncated(math.log(share) + math.log(max(result.upper[index] - whole.infinite_mass, 1e-300)))
+            tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
+        if tilt is None or _at_the_top(composition, tilt):
+            break
         try:
-            contour = lattice.contour(composition, tilt, epsilon, guess, tolerance * max(1.0, epsilon), finer,
-                                      reserve=reserve)
+            contour = lattice.contour(composition, tilt, epsilon, guess, width, finer, reserve=reserve)
         except RuleTooLargeError:
-            break
+            tilt = None
+            continue
         b = contour.bounds(epsilons[me])
-        _put_logs(result, me, b.lower, b.estimate, b.upper, infinite)
-        if b.upper[0] - b.lower[0] <= tolerance * max(1.0, epsilon) * abs(b.slope[0]):
+        _put_logs(result, me, b.lower, b.estimate, b.upper, whole.infinite_mass)
+        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
             break
+        share = min(max(0.02 * width * abs(float(b.slope[0])), 1e-12), math.exp(-_NEGLIGIBLE))
         guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
     others = open_targets[open_targets != index]
     if contour is None or not len(others):
@@ -411,8 +443,68 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     b = contour.bounds(epsilons[others])
     with np.errstate(invalid="ignore"):
         good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
-    _put_logs(result, others[good], b.lower[good], b.estimate[good], b.upper[good], infinite)
+    _put_logs(result, others[good], b.lower[good], b.estimate[good], b.upper[good], whole.infinite_mass)
     return np.append(others[good], index)
+
+
+def _mean(composition: Composition) -> float:
+    """The mean loss, about where delta is 1/2; 0 where no rule is fine enough."""
+    try:
+        return float(composition.cgf([0.0])[1, 0])
+    except RuleTooLargeError:
+        return 0.0
+
+
+def _one_complement(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
+                    floor: np.ndarray, result: Bounds) -> np.ndarray:
+    """The same for an epsilon below the mean loss: 1 - delta is the small one there."""
+    me, epsilon = np.array([index]), float(epsilons[index])
+    tilt = _negative_tilt(composition, epsilon)
+    k = composition.cgf([tilt], composition.demand(-1.0, 0.0))[:, 0]
+    guess = float(k[0]) - tilt * epsilon - math.log1p(-tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * float(k[2])))
+    width, contour = tolerance * max(1.0, epsilon), None
+    for finer in (1.0, 1.0, 6.0):
+        try:
+            contour = lattice.contour(composition, tilt, epsilon, guess, width, finer,
+                                      reserve=_RESERVE if len(open_targets) > 2 else 0.0)
+        except RuleTooLargeError:
+            break
+        b = contour.bounds(epsilons[me])
+        _put_complements(result, me, b)
+        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
+            break
+        guess = float(b.estimate[0]) if math.isfinite(float(b.estimate[0])) else guess - 5.0
+    others = open_targets[open_targets != index]
+    if contour is None or not len(others):
+        return me
+    b = contour.bounds(epsilons[others])
+    with np.errstate(invalid="ignore"):
+        good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
+    _put_complements(result, others[good], spectral.LogBounds(*(part[good] for part in (b.lower, b.estimate, b.upper, b.slope))))
+    return np.append(others[good], index)
+
+
+def _put_complements(result: Bounds, index: np.ndarray, logs: spectral.LogBounds) -> None:
+    """Stores 1 - e^logs, rounded outwards."""
+    low, middle, high = (-np.expm1(np.minimum(part, 0.0)) for part in (logs.upper, logs.estimate, logs.lower))
+    result.put(index, low * (1.0 - 2.0 * EPSILON), middle, np.minimum(high * (1.0 + 2.0 * EPSILON), 1.0))
+
+
+def _start_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray,
+                 result: Bounds) -> tuple[float | None, float]:
+    """The saddle point, with its Chernoff bounds put into the result, and a guess of log G; no tilt where no rule is fine enough."""
+    try:
+        tilt = _saddle_tilt(composition, float(epsilons[index]))
+        k = composition.cgf([tilt])[:, 0]
+    except RuleTooLargeError:
+        return None, 0.0
+    log_kappa = float(spectral.log_kappa(np.array(tilt)))
+    rounding = float(k[3]) + 8.0 * EPSILON * (abs(float(k[0])) + tilt * np.abs(epsilons[open_targets]) - log_kappa)
+    chernoffs = np.logaddexp(float(k[0]) + log_kappa - tilt * epsilons[open_targets] + rounding, composition.log_dropped)
+    _put_logs(result, open_targets, np.full(len(chernoffs), -math.inf), chernoffs, chernoffs, composition.infinite_mass)
+    log_size = float(k[0]) - tilt * float(epsilons[index])
+    spread = tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * float(k[2]))
+    return tilt, log_size + min(log_kappa, -math.log1p(spread))
 
 
 def _put_logs(result: Bounds, index: np.ndarray, lower: np.ndarray, estimate: np.ndarray, upper: np.ndarray,

@@ -22,7 +22,8 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth import gaussian
-from dp_edgeworth.gaussian import LOG_SQRT_2PI, legendre
+from dp_edgeworth.gaussian import LOG_SQRT_2PI
+from dp_edgeworth.panels import cut_panels, graded_edges, panels
 from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, check_size, subsampled_loss
 
 
@@ -102,6 +103,22 @@ def _log_normal_weights(x: np.ndarray, step: np.ndarray) -> np.ndarray:
     return np.log(step) - 0.5 * x * x - LOG_SQRT_2PI
 
 
+def _cut(demand: Demand, shifts: np.ndarray, weights: np.ndarray) -> float:
+    """The x beyond which sum_k w_k N(c_k, 1) has at most the mass that the demand lets go; infinity where it wants all."""
+    if demand.log_tail == -math.inf or demand.low < 0.0 or demand.high < 1.0:
+        return math.inf
+    return float(np.max(shifts - special.ndtri_exp(np.minimum(demand.log_tail - np.log(len(shifts) * weights), -1e-9))))
+
+
+def _sampled_shifts(mu: float, p: float) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([0.0, mu]), np.array([max(1.0 - p, 1e-300), p])
+
+
+def _posterior(x: np.ndarray, mu: float, p: float) -> np.ndarray:
+    """Probability that the record was sampled, given x."""
+    return special.expit(math.log(p) - math.log1p(-p) + mu * (x - 0.5 * mu))
+
+
 @dataclasses.dataclass(frozen=True)
 class GaussianShift(Pllr):
     """P = N(0, 1), Q = N(mu, 1): L = mu x - mu^2 / 2, K(z) = mu^2 (z^2 + z) / 2."""
@@ -122,6 +139,8 @@ class GaussianShift(Pllr):
         and N(mu s, 1), so the ends of the grid are right for every p. Where these ends are far apart or the frequency
         is high, p is taken into account (`_sampled_grid`): losses of tiny p bend late and turn slowly.
         """
+        if sampled is not None and demand.log_tail > -math.inf and demand.low >= 0.0:
+            return Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
         mu = np.array([member.mu for member in members])[:, None]
         reach = _reach(demand)
         low, high = np.minimum(0.0, mu * demand.low) - reach, np.maximum(0.0, mu * demand.high) + reach
@@ -134,6 +153,17 @@ class GaussianShift(Pllr):
         loss = mu * (x - 0.5 * mu)
         none = np.zeros(len(mu))
         return Rule(loss, _log_normal_weights(x, step), none, none, loss, _log_normal_floor(x) - np.log(mu))
+
+    def _cut_rule(self, demand: Demand, p: float) -> Rule:
+        """Panels up to the largest loss that the demand wants (`panels.cut_panels`), to be subsampled with probability p."""
+        mu, reach = self.mu, _reach(demand)
+        high = min(_cut(demand, *_sampled_shifts(mu, p)), mu * demand.high + reach)
+        x, w = cut_panels(-reach, high, demand, mu, lambda x: mu * _posterior(x, mu, p))
+        grid = np.linspace(-reach, high, 257)[None]
+        none = np.zeros(1)
+        return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
+                    mu * (grid - 0.5 * mu), _log_normal_floor(grid) - math.log(mu),
+                    special.ndtr(np.array([[-high], [mu - high]])))
 
     @property
     def loss_scale(self) -> float:
@@ -159,14 +189,31 @@ class Atoms(Pllr):
     atomic = True
 
     @functools.cached_property
-    def _finite(self) -> tuple[np.ndarray, np.ndarray]:
+    def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
+        """log P-mass and loss of every point whose loss is finite; a mass that is no float is known by the other one."""
         p, q = np.array(self.p_masses), np.array(self.q_masses)
-        both = (p > 0) & (q > 0)
-        p, q = p[both], q[both]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            log_p, log_q = np.log(p), np.log(q)
+            if self.losses is not None:
+                losses = np.array(self.losses)
+                log_p = np.where(q > p, log_q - losses, log_p)
+            else:
+                near = np.abs(q - p) < 0.5 * p
+                losses = np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), log_q - log_p)
+        finite = np.isfinite(losses) & (np.maximum(p, q) > 0)
+        return log_p[finite], losses[finite]
+
+    @property
+    def _finite(self) -> tuple[np.ndarray, np.ndarray]:
+        log_p, losses = self._log_finite
+        return np.exp(log_p), losses
+
+    def _known(self, infinite: float) -> list[bool]:
+        """Which points have this infinite loss."""
         if self.losses is not None:
-            return p, np.array(self.losses)[both]
-        near = np.abs(q - p) < 0.5 * p
-        return p, np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), np.log(q) - np.log(p))
+            return [loss == infinite for loss in self.losses]
+        zeros = self.p_masses if infinite > 0 else self.q_masses
+        return [mass == 0 for mass in zeros]
 
     @property
     def supremum(self) -> float:  # type: ignore[override]
@@ -174,19 +221,19 @@ class Atoms(Pllr):
 
     @property
     def finite_supremum(self) -> float:
-        return float(self._finite[1].max(initial=-math.inf))
+        return float(self._log_finite[1].max(initial=-math.inf))
 
     @property
     def infimum(self) -> float:  # type: ignore[override]
-        return -math.inf if self.lost_mass else float(self._finite[1].min(initial=math.inf))
+        return -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf))
 
     @property
     def infinite_mass(self) -> float:  # type: ignore[override]
-        return math.fsum(q for p, q in zip(self.p_masses, self.q_masses, strict=True) if p == 0)
+        return math.fsum(q for q, gone in zip(self.q_masses, self._known(math.inf), strict=True) if gone)
 
     @property
     def lost_mass(self) -> float:  # type: ignore[override]
-        return math.fsum(p for p, q in zip(self.p_masses, self.q_masses, strict=True) if q == 0)
+        return math.fsum(p for p, gone in zip(self.p_masses, self._known(-math.inf), strict=True) if gone)
 
     @property
     def dominated(self) -> Pllr:
@@ -194,26 +241,26 @@ class Atoms(Pllr):
 
     @property
     def top_mass(self) -> float:  # type: ignore[override]
-        p, loss = self._finite
-        return 0.0 if self.infinite_mass or self.coarse else float((p * np.exp(loss))[loss == self.supremum].sum())
+        log_p, loss = self._log_finite
+        return 0.0 if self.infinite_mass or self.coarse else float(np.exp(log_p + loss)[loss == self.supremum].sum())
 
     @property
     def bottom_mass(self) -> float:  # type: ignore[override]
-        p, loss = self._finite
-        return 0.0 if self.lost_mass or self.coarse else float(p[loss == self.infimum].sum())
+        log_p, loss = self._log_finite
+        return 0.0 if self.lost_mass or self.coarse else float(np.exp(log_p)[loss == self.infimum].sum())
 
     @property
     def loss_scale(self) -> float:
-        return float(np.abs(self._finite[1]).max(initial=0.0))
+        return float(np.abs(self._log_finite[1]).max(initial=0.0))
 
     def rule(self, demand: Demand) -> Rule:
-        weights, values = self._finite
-        return Rule.of_one(values, weights, self.lost_mass, self.infinite_mass)
+        log_p, losses = self._log_finite
+        return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        weights, values = self._finite
+        log_p, losses = self._log_finite
         with np.errstate(all="ignore"):
-            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] - values, 0.0)) * weights * np.exp(values)
+            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] - losses, 0.0)) * np.exp(log_p + losses)
             return np.log(np.minimum(gaps.sum(axis=-1) + self.infinite_mass, 1.0))
 
 
@@ -253,12 +300,12 @@ class LaplaceShift(Pllr):
         After subsampling the integrand between is analytic for |Im x| < pi/2; at height b it is at most
         e^{2 frequency b} sec(b)^{max(-low, 0)} times its size on the real line, where it grows by at most e^{slope dx}. Slope and
         phase are smaller by the largest posterior odds where these are below 1. Panels are short at the end where a steep
-        integrand has its mass and double from there on (`_graded`).
+        integrand has its mass and double from there on (`panels.graded_edges`).
         """
         odds = min(1.0, p * math.exp(self.mu) / (1.0 - p)) if p < 0.5 and self.mu < 600.0 else 1.0
         rise, fall = 2.0 * max(demand.high, 0.0) * odds + 1.0, 2.0 * max(-demand.low, 0.0) * odds + 1.0
-        edges = _graded(self.mu, fall, rise, min(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300)), demand.digits)
-        x, w = _panels(edges, demand, 2.0, odds)
+        edges = graded_edges(self.mu, fall, rise, min(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300)), demand.digits)
+        x, w = panels(edges, demand, 2.0, odds)
         values = np.concatenate([[-self.mu], 2.0 * x - self.mu, [self.mu]])
         log_weights = np.concatenate([[math.log(0.5)], np.log(0.5 * w) - x, [math.log(0.5) - self.mu]])
         grid = np.linspace(0.0, self.mu, 65)
@@ -308,19 +355,31 @@ class NormalMixture(Pllr):
         least cos(c a) times its value on the real line: strip pi/2, secants max(-low, 0), one turn. L is increasing and
         convex, its slope (the mean shift of the posterior) lies below c, so the ends are those of one shift c."""
         shifts, weights = np.array(self.shifts), np.array(self.weights)
+        cut, none = _cut(demand, shifts, weights), np.zeros(1)
         top, reach = np.array([[shifts.max()]]), _reach(demand)
+        if cut < top[0, 0] * demand.high + reach:
+            nodes, w = cut_panels(-reach, cut, demand, float(top[0, 0]), lambda x: np.exp(self._loss(x)[1]))
+            grid = np.linspace(-reach, cut, 257)
+            edges, slope = self._loss(grid)
+            return Rule(self._loss(nodes)[0][None], (np.log(w) - 0.5 * nodes * nodes - LOG_SQRT_2PI)[None], none, none, edges[None],
+                        _log_normal_floor(grid[None]) - slope[None, 1:],
+                        np.array([[special.ndtr(-cut)], [weights @ special.ndtr(shifts - cut)]]))
         step = _trapezoid_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
         x, step = _grid(np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach, step)
-        single = shifts * (x[0][:, None] - 0.5 * shifts)
+        loss, slope = self._loss(x[0])
+        return Rule(loss[None], _log_normal_weights(x, step), none, none, loss[None], _log_normal_floor(x) - slope[None, 1:])
+
+    def _loss(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """L and log L'."""
+        shifts, weights = np.array(self.shifts), np.array(self.weights)
+        single = shifts * (x[..., None] - 0.5 * shifts)
         exponents = np.log(weights) + single
-        total = special.logsumexp(exponents, axis=1)
-        # log1p of the mean of expm1 keeps relative accuracy where the loss is small.
-        small = np.abs(single).max(axis=1) < 0.5
-        mean = (weights * np.expm1(np.clip(single, -1.0, 1.0))).sum(axis=1)
-        loss = np.where(small, np.log1p(np.where(small, mean, 0.0)), total)[None]
-        slope = np.log((shifts * np.exp(exponents - total[:, None])).sum(axis=1) + 5e-324)
-        none = np.zeros(1)
-        return Rule(loss, _log_normal_weights(x, step), none, none, loss, _log_normal_floor(x) - slope[None, 1:])
+        total = special.logsumexp(exponents, axis=-1)
+        slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
+        # log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss.
+        mean = (weights * np.expm1(np.minimum(single, 600.0))).sum(axis=-1)
+        plain = (mean < -0.9) | (single.max(axis=-1) > 600.0)
+        return np.where(plain, total, np.log1p(np.where(plain, 0.0, mean))), slope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,6 +396,9 @@ class SampledReplacement(Pllr):
         size = max(abs(demand.low) + abs(1.0 - demand.low), abs(demand.high) + abs(1.0 - demand.high))
         mu, p = np.array([[self.mu]]), np.array([[self.probability]])
         edge = mu * size + _reach(demand)
+        cut = _cut(demand, *_sampled_shifts(self.mu, self.probability))
+        if cut < edge[0, 0]:
+            return self._cut_rule(demand, cut)
         step = _trapezoid_step(demand, mu, math.pi, size - 1.0, 2.0)
         if float((edge / step).max()) > 600.0:
             # |1 - s| and |s| exchange their roles on the two sides, so one bound with the larger exponent serves both.
@@ -344,14 +406,33 @@ class SampledReplacement(Pllr):
             below, above, step = _sampled_grid(spread, mu, p, -edge, edge, step, size - 1.0, 2.0)
             edge = np.maximum(-below, above)
         x, step = _grid(-edge, edge, step)
-        up, down = subsampled_loss(mu * (x - 0.5 * mu), p), subsampled_loss(mu * (-x - 0.5 * mu), p)
-        log_weights = _log_normal_weights(x, step) + down
-        slope = math.log(self.probability * self.mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
-        # Both posterior odds change by at most e^{mu step} between nodes.
-        ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * step, np.log(2.0 * mu))
-        density = _log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling
+        up, down = self._losses(x)
         none = np.zeros(1)
-        return Rule(up - down, log_weights, none, none, up - down, density)
+        return Rule(up - down, _log_normal_weights(x, step) + down, none, none, up - down, self._density_floor(x))
+
+    def _losses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log dQ/dN(0,1) and log dP/dN(0,1)."""
+        mu, p = self.mu, np.array(self.probability)
+        return subsampled_loss(mu * (x - 0.5 * mu), p), subsampled_loss(mu * (-x - 0.5 * mu), p)
+
+    def _density_floor(self, x: np.ndarray) -> np.ndarray:
+        """Lower bound of the log P-density of L on the cells of equispaced x, one row."""
+        mu, (up, down) = self.mu, self._losses(x)
+        slope = math.log(self.probability * mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
+        # Both posterior odds change by at most e^{mu step} between nodes.
+        ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * np.diff(x), math.log(2.0 * mu))
+        return _log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling
+
+    def _cut_rule(self, demand: Demand, high: float) -> Rule:
+        """Panels up to the largest loss that the demand wants; |L'| = mu times both posteriors, on a panel and its ellipse."""
+        mu, p, low = self.mu, self.probability, -self.mu - _reach(demand)
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * (_posterior(x, mu, p) + _posterior(2.5 - x, mu, p)))
+        up, down = self._losses(x)
+        grid = np.linspace(low, high, 257)[None]
+        edges, none = self._losses(grid), np.zeros(1)
+        missing = [[(1.0 - p) * special.ndtr(-high) + p * special.ndtr(s * mu - high)] for s in (-1.0, 1.0)]
+        return Rule((up - down)[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + down)[None], none, none, edges[0] - edges[1],
+                    self._density_floor(grid), np.array(missing))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,17 +452,31 @@ class SampledWithoutReplacement(Pllr):
         second derivative of its logarithm is at least -1, so no slope enters the bound."""
         size = max(abs(demand.low), abs(demand.high), abs(1.0 - demand.low), abs(1.0 - demand.high))
         top = max(0.5 * self.mu, self.mu * size) + _reach(demand)
+        half_tail = dataclasses.replace(demand, log_tail=demand.log_tail - math.log(2.0))
+        cut = max(_cut(half_tail, *_sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
+        if cut < top:
+            x, w = cut_panels(0.5 * self.mu, cut, demand, self.mu,
+                              lambda x: self.mu * _posterior(x, self.mu, self.probability))
+            return self._on(x, w, cut)
         length = min(1.5, 2.0 / self.mu, 12.0 / (demand.frequency * self.mu + 1e-300))
         edges = np.linspace(0.5 * self.mu, top, check_size((top - 0.5 * self.mu) / length + 1.0) + 1)
         # The mirrored half has the exponents 1 - s, so its secants count too.
-        x, w = _panels(edges, dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high)), self.mu, 1.0)
+        x, w = panels(edges, dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high)), self.mu, 1.0)
+        return self._on(x, w, math.inf)
+
+    def _on(self, x: np.ndarray, w: np.ndarray, cut: float) -> Rule:
+        """The rule with these nodes above mu/2, whose losses above `cut` and below its mirror image are left out."""
         loss = subsampled_loss(self.mu * (x - 0.5 * self.mu), np.array(self.probability))
         above = np.log(w) - 0.5 * x * x - LOG_SQRT_2PI
-        rest = special.ndtr(0.5 * self.mu) - (1.0 - self.probability) * special.ndtr(-0.5 * self.mu) - (
-            self.probability * special.ndtr(0.5 * self.mu))
+        rest = (1.0 - self.probability) * special.erf(self.mu / math.sqrt(8.0))
         log_weights = np.concatenate([(above + loss)[::-1], [np.log(max(rest, 5e-324))], above])
         none = np.zeros(1)
-        return Rule(np.concatenate([-loss[::-1], [0.0], loss])[None], log_weights[None], none, none)
+        gone = (2.0 - self.probability) * special.ndtr(-cut) + self.probability * special.ndtr(self.mu - cut)
+        grid = np.linspace(0.5 * self.mu, float(x[-1]), 257)[None]
+        slope = np.log(self.mu * _posterior(grid, self.mu, self.probability))  # log L', increasing
+        return Rule(np.concatenate([-loss[::-1], [0.0], loss])[None], log_weights[None], none, none,
+                    subsampled_loss(self.mu * (grid - 0.5 * self.mu), np.array(self.probability)),
+                    _log_normal_floor(grid) - slope[:, 1:], np.full((2, 1), gone))
 
     @property
     def loss_scale(self) -> float:
@@ -390,54 +485,3 @@ class SampledWithoutReplacement(Pllr):
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """For eps >= 0 that of the subsampled pair."""
         return Subsampled(GaussianShift(self.mu), self.probability).log_hockey_stick(epsilon)
-
-
-def _graded(width: float, fall: float, rise: float, longest: float, digits: float) -> np.ndarray:
-    """Edges of panels on [0, width] for integrands between e^{-fall x} and e^{rise x}.
-
-    Within t0 = 1.5 (digits + 30) / slope of the end where the mass is, panels have slope times length at most 8; beyond, a panel
-    is at most as long as its distance t from that end, so that on its Bernstein ellipse of rho <= 3 the integrand is below
-    e^{-2 slope t / 3}. For smaller slopes u = slope t the error with n nodes is at most (u/4)^{2n} e^{-u} / (2n)!, which is below
-    1e-30 for every u when n >= 24.
-    """
-    edges: list[np.ndarray] = [np.array([0.0, width])]
-    for slope, mirrored in ((rise, True), (fall, False)):
-        near = min(1.5 * (digits + 30.0) / slope, width)
-        distances: list[np.ndarray] = [np.linspace(0.0, near, check_size(near * max(slope / 8.0, 1.0 / longest) + 2.0))]
-        far = near * 2.0 ** np.arange(0, 1 + max(0, math.ceil(math.log2(max(longest / near, 1.0)))))
-        start = min(float(far[-1]), width)
-        distances += [far, np.linspace(start, width, check_size((width - start) / longest + 2.0))]
-        joined = np.concatenate(distances)
-        edges.append(width - joined if mirrored else joined)
-    found = np.unique(np.clip(np.concatenate(edges), 0.0, width))
-    return found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
-
-
-def _panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
-    """Composite Gauss-Legendre nodes and weights, error below e^{-digits}.
-
-    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
-    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
-    """
-    half = 0.5 * np.diff(edges)
-    nodes = _legendre_nodes(float(half.max()), demand, turn, odds)
-    check_size(float(len(half)) * nodes)
-    x, w = legendre(nodes)
-    centres = 0.5 * (edges[1:] + edges[:-1])
-    return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
-
-
-def _legendre_nodes(half: float, demand: Demand, turn: float, odds: float) -> int:
-    """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho."""
-    best = 1024
-    for rho in np.geomspace(1.1, 100.0, 60):
-        height = 0.5 * half * (rho - 1.0 / rho)
-        if turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi):
-            break
-        secant = -math.log(math.cos(0.5 * turn * height))
-        if odds < 1.0:
-            secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
-        growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
-        need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
-        best = min(best, max(28, math.ceil(need)))
-    return best

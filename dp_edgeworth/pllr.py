@@ -47,20 +47,24 @@ def check_size(nodes: float) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """What a rule must be accurate for: exponents s in [low, high] of e^{s L} under P, frequencies up to |Im s|."""
+    """What a rule must be accurate for: exponents s in [low, high] of e^{s L} under P, frequencies up to |Im s|.
+
+    A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`).
+    """
 
     low: float = 0.0
     high: float = 1.0
     frequency: float = 0.0
     log_count: float = 0.0
+    log_tail: float = -math.inf
 
     @property
     def digits(self) -> float:
         return DIGITS + self.log_count
 
     def reversed(self) -> Demand:
-        """E_Q[e^{s (-L)}] = E_P[e^{(1 - s) L}]."""
-        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low)
+        """E_Q[e^{s (-L)}] = E_P[e^{(1 - s) L}]; its largest losses are the smallest of L, and none of these is left out."""
+        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Rule:
         can be rarer under P than any float.
       lost: P-mass where Q has none (L = -inf), per member.
       infinite: Q-mass where P has none (L = +inf), per member.
+      missing: P-mass and Q-mass of the largest losses, which were left out on purpose, shape (2, members), or None.
       edges: shape (members, cells + 1), increasing or decreasing values of L, or None where L has no density.
       cell_log_density: lower bound of the log of the P-density of L on each cell between two edges.
     """
@@ -82,6 +87,7 @@ class Rule:
     infinite: np.ndarray
     edges: np.ndarray | None = None
     cell_log_density: np.ndarray | None = None
+    missing: np.ndarray | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -100,6 +106,9 @@ class Rule:
         if len(rules) == 1:
             return rules[0]
         nodes = max(rule.values.shape[1] for rule in rules)
+        missing = None
+        if any(rule.missing is not None for rule in rules):
+            missing = np.concatenate([np.zeros((2, len(r.values))) if r.missing is None else r.missing for r in rules], axis=1)
         pad = [((0, 0), (0, nodes - rule.values.shape[1])) for rule in rules]
         cells = [rule.cell_log_density for rule in rules]
         edges: np.ndarray | None = None
@@ -115,7 +124,7 @@ class Rule:
                    np.concatenate([np.pad(r.log_weights, p, constant_values=-np.inf)
                                    for r, p in zip(rules, pad, strict=True)]),
                    np.concatenate([r.lost for r in rules]), np.concatenate([r.infinite for r in rules]),
-                   edges, densities)
+                   edges, densities, missing)
 
     def reversed(self) -> Rule:
         """The same rule for (Q, P)."""
@@ -123,7 +132,7 @@ class Rule:
         if self.edges is not None and self.cell_log_density is not None:
             density = self.cell_log_density + np.minimum(self.edges[:, :-1], self.edges[:, 1:])
         return Rule(-self.values, self.log_weights + self.values, self.infinite, self.lost,
-                    None if self.edges is None else -self.edges, density)
+                    None if self.edges is None else -self.edges, density, None if self.missing is None else self.missing[::-1])
 
     def subsampled(self, probabilities: np.ndarray) -> Rule:
         """The same rule for (P, (1-p) P + p Q), one p per row."""
@@ -138,8 +147,11 @@ class Rule:
             edges = subsampled_loss(self.edges, p)
             slope = np.log(p) + self.edges - edges  # log dL'/dL, increasing in L
             density = self.cell_log_density - np.maximum(slope[:, :-1], slope[:, 1:])
+        missing = None
+        if self.missing is not None:
+            missing = np.array([self.missing[0], (1.0 - p[:, 0]) * self.missing[0] + p[:, 0] * self.missing[1]])
         return Rule(subsampled_loss(values, p), log_weights, np.zeros_like(self.lost),
-                    p[:, 0] * self.infinite, edges, density)
+                    p[:, 0] * self.infinite, edges, density, missing)
 
 
 def subsampled_loss(loss: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -281,18 +293,16 @@ class Reversed(Pllr):
         return type(inner[0]).rules(inner, demand.reversed()).reversed()
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        """Of a subsampled pair: (1 - e^eps (1-p)) times the inner reversed one at the matching epsilon."""
+        """Of a subsampled pair: 1 - e^eps (1-p) = p (1 - odds (e^eps - 1)) times the inner reversed one at the matching epsilon."""
         if not isinstance(self.inner, Subsampled):
             return None
         p, eps = self.inner.probability, np.asarray(epsilon, float)
-        base = reverse(self.inner.inner)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            remaining = np.log1p(-p) + eps
-            possible = remaining < 0
-            rest = np.log(-np.expm1(np.where(possible, remaining, -1.0)))
-            shifted = eps + math.log(p) - rest
-            inner = base.log_hockey_stick(np.where(possible, shifted, 0.0))
-            return None if inner is None else np.where(possible, rest + inner, -np.inf)
+            used = (1.0 - p) / p * np.expm1(np.minimum(eps, 700.0))
+            possible = (used < 1.0) & (eps < 700.0)
+            rest = np.log1p(-np.where(possible, used, 0.0))
+            inner = reverse(self.inner.inner).log_hockey_stick(np.where(possible, eps - rest, 0.0))
+            return None if inner is None else np.where(possible, math.log(p) + rest + inner, -np.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -404,7 +414,8 @@ class Mixed(Pllr):
         return Rule(np.concatenate([rule.values for rule in rules], axis=1),
                     np.concatenate([math.log(weight) + rule.log_weights for weight, rule in pairs], axis=1),
                     sum((weight * rule.lost for weight, rule in pairs), np.zeros(1)),
-                    sum((weight * rule.infinite for weight, rule in pairs), np.zeros(1)), main.edges, density)
+                    sum((weight * rule.infinite for weight, rule in pairs), np.zeros(1)), main.edges, density,
+                    sum((weight * rule.missing for weight, rule in pairs if rule.missing is not None), np.zeros((2, 1))))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         logs: list[np.ndarray] = []

@@ -125,6 +125,7 @@ class Contour:
     tau2: float
     other_tilts: np.ndarray
     other_log_bounds: np.ndarray  # log kappa(c') + K(c'), smoothing and rounding included
+    log_dropped: float = -math.inf  # log of the probability that a loss was left out of the composition
 
     @property
     def size(self) -> int:
@@ -176,7 +177,7 @@ class Contour:
         base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = base - base_error + np.log(np.maximum(down, 0.0))
-            upper = base + base_error + np.log(np.maximum(up, 0.0))
+            upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)
             best = base + np.log(np.clip(middle, np.maximum(down, 1e-300), np.maximum(up, 1e-300)))
             rate = slope / np.where(total > 0, total, 1.0)
         return lower, np.clip(best, lower, upper), upper, np.where(total > 0, rate, -self.tilt)
@@ -236,8 +237,13 @@ def increasing_root(composition: Composition, start: float, equation, coarse: fl
 
 
 def chernoff_epsilon(composition: Composition, tilt: float, log_deltas: np.ndarray) -> np.ndarray:
-    """Upper bounds of epsilon at any tilt > 0: [K(c) + log kappa(c) - log delta] / c, rounded up."""
+    """Upper bounds of epsilon at any tilt > 0: [K(c) + log kappa(c) - log delta] / c, rounded up.
+
+    Where losses were left out, delta less their probability takes the place of delta.
+    """
     k = composition.cgf([tilt])[:, 0]
+    if composition.log_dropped > -math.inf:
+        log_deltas = log_deltas + np.log1p(-np.minimum(np.exp(composition.log_dropped - log_deltas), 1.0))
     log_bound = float(k[0] + k[3] + log_kappa(np.array(tilt))) + 8.0 * EPSILON * abs(float(k[0]))
     return (log_bound - log_deltas) / tilt * (1.0 + 4.0 * EPSILON)
 
@@ -276,7 +282,7 @@ def plan(composition: Composition, tilt: float, epsilon: float, log_g: float, to
         # The cf decays with the spread of the bulk; rare large losses add to the variance but not to that.
         spread = max(min(float(k[2, i]), float(k[2, 0])), 1e-300)
         cost = period * math.sqrt(max(loss - math.log(relative[i]), 1.0) / spread)
-        cost *= math.exp(min(max(loss - 14.0, 0.0), 600.0))  # digits lost to cancellation
+        cost = math.log(max(cost, 1e-300)) + max(loss - 14.0, 0.0)  # digits lost to cancellation
         if best is None or cost < best[0]:
             best = cost, Plan(float(tilts[i]), float(period), loss, math.log(relative[i]), steep)
     assert best is not None
@@ -349,4 +355,4 @@ def _evaluated(composition: Composition, choice: Plan, decay: Envelope, tau2: fl
         log_mgf_error += float(block.counts @ transform.rounding)
     log_cut = -float(decay.smoothed(tau2).exponent(y[-1]))
     return Contour(c, log_mgf, log_mgf_error, step, log_terms, errors, log_cut, tau2, others,
-                   other_bounds + 0.5 * tau2 * others * (others + 1.0))
+                   other_bounds + 0.5 * tau2 * others * (others + 1.0), composition.log_dropped)

@@ -1,0 +1,113 @@
+"""Composite Gauss-Legendre rules for losses whose integrands are not smooth on the whole line, or are cut off.
+
+    graded_edges, panels    bounded losses with a steep integrand (Laplace), and half-lines
+    cut_panels              the line up to a largest loss, panels short only where the loss turns
+
+Accuracy by Bernstein ellipses (Trefethen, Approximation Theory and Practice, Theorem 19.3): if the integrand is analytic and at most
+M inside the ellipse of parameter rho around a panel, n nodes are off by at most (64/15) M half rho^{-2n} / (1 - rho^{-2}).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dp_edgeworth.gaussian import legendre
+from dp_edgeworth.pllr import Demand, check_size
+
+_FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
+_LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
+
+
+def graded_edges(width: float, fall: float, rise: float, longest: float, digits: float) -> np.ndarray:
+    """Edges of panels on [0, width] for integrands between e^{-fall x} and e^{rise x}.
+
+    Within t0 = 1.5 (digits + 30) / slope of the end where the mass is, panels have slope times length at most 8; beyond, a panel
+    is at most as long as its distance t from that end, so that on its Bernstein ellipse of rho <= 3 the integrand is below
+    e^{-2 slope t / 3}. For smaller slopes u = slope t the error with n nodes is at most (u/4)^{2n} e^{-u} / (2n)!, which is below
+    1e-30 for every u when n >= 24.
+    """
+    edges: list[np.ndarray] = [np.array([0.0, width])]
+    for slope, mirrored in ((rise, True), (fall, False)):
+        near = min(1.5 * (digits + 30.0) / slope, width)
+        distances: list[np.ndarray] = [np.linspace(0.0, near, check_size(near * max(slope / 8.0, 1.0 / longest) + 2.0))]
+        far = near * 2.0 ** np.arange(0, 1 + max(0, math.ceil(math.log2(max(longest / near, 1.0)))))
+        start = min(float(far[-1]), width)
+        distances += [far, np.linspace(start, width, check_size((width - start) / longest + 2.0))]
+        joined = np.concatenate(distances)
+        edges.append(width - joined if mirrored else joined)
+    found = np.unique(np.clip(np.concatenate(edges), 0.0, width))
+    return found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
+
+
+def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
+    """Composite Gauss-Legendre nodes and weights, error below e^{-digits}.
+
+    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
+    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
+    """
+    half = 0.5 * np.diff(edges)
+    nodes = _node_count(float(half.max()), demand, turn, odds)
+    check_size(float(len(half)) * nodes)
+    x, w = legendre(nodes)
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def _node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
+    """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho."""
+    best = 1024
+    for rho in np.geomspace(1.1, 100.0, 60):
+        height = 0.5 * half * (rho - 1.0 / rho)
+        if turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi):
+            break
+        secant = -math.log(math.cos(0.5 * turn * height))
+        if odds < 1.0:
+            secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
+        growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
+        need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
+        best = min(best, max(28, math.ceil(need)))
+    return best
+
+
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Callable[[np.ndarray], np.ndarray]) -> tuple[
+        np.ndarray, np.ndarray]:
+    """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range with low >= 0; error below e^{-digits}.
+
+    L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two, and `slope` an increasing
+    bound of |L'|. On the ellipse around a panel of length at most 1/turn every term turns by at most 2/3, and cos(2/3) > 1/1.3, so
+    |Im L| <= 1.3 slope height; the modulus of the mixture is at most its value on the real line, where the logarithm of the integrand
+    changes at a rate of at most s slope + |x|. Panels are so short that these two exponents are at most phase (rho - 1/rho)/2 and
+    4 ((rho + 1/rho)/2 - 1); where L turns often, long panels with many nodes need fewer in all. A negative power of a mixture whose
+    terms turn by t with posterior probability r grows by at most s r 1.3 t^2/2, and s r turn half <= 4, so by 2.4. The largest value
+    of the integrand is at most 3 (1 + rate + s turn) times its integral: at an end by the rate there, inside because its logarithm
+    has a second derivative of at least -1 - s turn^2.
+    """
+    grid = np.linspace(low, high, 1025)
+    turns = 1.3 * demand.frequency * float(slope(grid).mean()) * (high - low)
+    phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
+
+    def longest(x: np.ndarray) -> np.ndarray:
+        steep = slope(x + 0.5)
+        return np.minimum(np.minimum(min(1.5, 1.0 / turn), 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)),
+                          8.0 / (demand.high * steep + np.abs(x) + 2.5))
+
+    total = np.concatenate([[0.0], np.cumsum(np.diff(grid) / longest(grid[1:]))])
+    edges = np.interp(np.linspace(0.0, total[-1], check_size(total[-1] + 2.0)), total, grid)
+    pieces = np.ceil(np.diff(edges) / longest(edges[1:]) + 1e-9).astype(np.int64)
+    check_size(float(pieces.sum()) * 28.0)
+    inside = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    half = np.repeat(0.5 * np.diff(edges) / pieces, pieces)
+    centres = np.repeat(edges[:-1], pieces) + half * (2.0 * inside + 1.0)
+    rate = demand.high * (float(slope(np.array(high))) + turn) + abs(high)
+    x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
+    return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def _cut_node_count(digits: float, phase: float) -> int:
+    """Smallest n with (64/15) M rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some rho, M as in `cut_panels`."""
+    rho = np.linspace(1.1, _LARGEST_RHO, 96)
+    growth = phase * (rho - 1.0 / rho) / 2.0 + 4.0 * ((rho + 1.0 / rho) / 2.0 - 1.0) + 0.5 + 2.4
+    return int(np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min())
