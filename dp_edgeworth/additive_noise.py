@@ -1,11 +1,7 @@
-"""Additive noise from `scipy.stats`: checked for symmetry and log-concavity, then rounded to a pair on both sides of the truth.
+"""Additive noise from `scipy.stats`: names and parameters checked, log-concavity checked, tails as functions.
 
-The line is cut into cells with exact probabilities under P (noise) and Q (shifted noise). L is monotone, because the density
-is log-concave.
-    Upper pair: a cell with masses (p, q) and losses in [l0, l1] becomes two atoms at l0 and l1 with the same masses in
-      total. Every hockey-stick is convex in the likelihood ratio, so it can only grow.
-    Lower pair: a cell becomes one atom with loss log(q/p). That is post-processing, so every hockey-stick can only shrink.
-Both statements survive composition and sampling. The gap is second order in the width of a cell.
+What the pair of such a noise is, and why, is in `noise_shift.py`. All noise is of scale 1 here, without a location: a location
+does not change the loss, and a scale only the shift.
 """
 
 from __future__ import annotations
@@ -13,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,146 +19,252 @@ from dp_edgeworth import _validate
 from dp_edgeworth.noise import Atoms
 from dp_edgeworth.pllr import Pllr
 
-_CELLS = 6_000
+_ULP = float(np.finfo(float).eps)
+_DEPTH = 690.0  # tails end where the log-density is this far below its value at the median
+_FARTHEST = 1e5  # in interquartile ranges; a log-concave density has fallen by far more than e^{-_DEPTH} there
+_LOG_LEAST = -690.0  # log of what is taken for beyond all floats
+_LARGEST_ERROR = 1e-13  # absolute error of a cdf that is put up with
+
+# Families that are log-concave from this value of this shape on; the check on points alone could miss a shape just below it.
+_CONCAVE_FROM = {"gennorm": ("beta", 1.0), "gamma": ("a", 1.0), "erlang": ("a", 1.0), "chi2": ("df", 2.0),
+                 "weibull_min": ("c", 1.0), "weibull_max": ("c", 1.0)}
+# Limits of the slope of -log f on the left and on the right, where known: the loss of a shift s is at most s times that.
+_RATES: dict[str, Callable[..., tuple[float, float]]] = {
+    "logistic": lambda: (1.0, 1.0),
+    "hypsecant": lambda: (1.0, 1.0),
+    "gumbel_r": lambda: (math.inf, 1.0),
+    "gumbel_l": lambda: (1.0, math.inf),
+    "moyal": lambda: (math.inf, 0.5),
+    "expon": lambda: (math.inf, 1.0),
+    "gamma": lambda a: (math.inf, 1.0),
+    "chi2": lambda df: (math.inf, 0.5),
+    "genlogistic": lambda c: (c, 1.0),
+    "loggamma": lambda c: (c, math.inf),
+    "laplace_asymmetric": lambda kappa: (1.0 / kappa, kappa),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class AdditiveNoise:
-    """A named continuous distribution with its parameters."""
+    """A named continuous distribution with its shape parameters, at location 0 and scale 1."""
 
     distribution: str
-    parameters: tuple[tuple[str, float], ...]
-
-    @classmethod
-    @functools.lru_cache(maxsize=256)
-    def _checked(cls, distribution: str, parameters: tuple[tuple[str, float], ...]) -> AdditiveNoise:
-        noise = cls(distribution, parameters)
-        noise._check_shape()
-        return noise
-
-    @classmethod
-    def validated(cls, distribution: Any, parameters: Any) -> AdditiveNoise:
-        """Raises ValueError for an unknown name, bad parameters, or noise that is not symmetric and log-concave."""
-        family = getattr(stats, distribution, None) if isinstance(distribution, str) else None
-        if not isinstance(family, stats.rv_continuous):
-            raise ValueError(f"`distribution` must name a continuous distribution of scipy.stats. Found {distribution!r}.")
-        names = [*(family.shapes.replace(" ", "").split(",") if family.shapes else []), "loc", "scale"]
-        given = {name: _validate.finite(f"parameters[{name!r}]", value) for name, value in parameters}
-        unknown, missing = set(given) - set(names), set(names) - set(given) - {"loc", "scale"}
-        if unknown or missing:
-            raise ValueError(f"`parameters` of {distribution!r} must be among {names}, shapes included. Found {sorted(given)}.")
-        if not given.get("scale", 1.0) > 0:
-            raise ValueError(f"`parameters['scale']` must be positive. Found {given['scale']!r}.")
-        shapes = [given[name] for name in names[:-2]]
-        if shapes and not np.all(family._argcheck(*shapes)):
-            raise ValueError(f"`parameters` must be admissible shapes of {distribution!r}. Found {given}.")
-        return cls._checked(distribution, tuple(sorted(given.items())))
-
-    @functools.cached_property
-    def frozen(self) -> Any:
-        # A location does not change the loss, and without it both tails keep their relative accuracy.
-        parameters = {name: value for name, value in self.parameters if name != "loc"}
-        return getattr(stats, self.distribution)(**parameters)
-
-    @property
-    def _values(self) -> dict[str, float]:
-        return {"scale": 1.0, **dict(self.parameters)}
+    shapes: tuple[float, ...]
 
     @property
     def gaussian_scale(self) -> float | None:
         """Standard deviation where the noise is normal."""
-        if self.distribution == "norm":
-            return self._values["scale"]
-        if self.distribution == "gennorm" and self._values["beta"] == 2.0:
-            return self._values["scale"] / math.sqrt(2.0)
-        return None
+        if self.distribution == "gennorm" and self.shapes == (2.0,):
+            return math.sqrt(0.5)
+        return 1.0 if self.distribution == "norm" else None
 
     @property
-    def laplace_scale(self) -> float | None:
-        """Scale where the noise is Laplace."""
-        if self.distribution == "laplace" or (self.distribution == "gennorm" and self._values["beta"] == 1.0):
-            return self._values["scale"]
+    def is_laplace(self) -> bool:
+        return self.distribution == "laplace" or (self.distribution == "gennorm" and self.shapes == (1.0,))
+
+    @property
+    def right(self) -> Tail:
+        return _tails(self)[1]
+
+    @property
+    def left(self) -> Tail:
+        """The left tail, turned around: the right one of the noise with the other sign."""
+        return _tails(self)[0]
+
+    @property
+    def width(self) -> float:
+        """Of the support."""
+        return self.right.end + self.left.end
+
+
+def validated(distribution: Any, parameters: Any) -> tuple[AdditiveNoise, float]:
+    """The noise and its scale.
+
+    Raises:
+      ValueError: the name is unknown, a parameter is not admissible, or the density is not log-concave.
+    """
+    family = getattr(stats, distribution, None) if isinstance(distribution, str) else None
+    if not isinstance(family, stats.rv_continuous):
+        raise ValueError(f"`distribution` must name a continuous distribution of scipy.stats. Found {distribution!r}.")
+    names = [*(family.shapes.replace(" ", "").split(",") if family.shapes else []), "loc", "scale"]
+    given = {name: _validate.finite(f"parameters[{name!r}]", value) for name, value in parameters}
+    unknown, missing = set(given) - set(names), set(names) - set(given) - {"loc", "scale"}
+    if unknown or missing:
+        raise ValueError(f"`parameters` of {distribution!r} must be among {names}, shapes included. Found {sorted(given)}.")
+    scale = _validate.positive("parameters['scale']", given.get("scale", 1.0))
+    shapes = tuple(given[name] for name in names[:-2])
+    if shapes and not np.all(family._argcheck(*shapes)):
+        raise ValueError(f"`parameters` must be admissible shapes of {distribution!r}. Found {given}.")
+    name, least = _CONCAVE_FROM.get(str(distribution), ("", 0.0))
+    if name and given[name] < least:
+        raise ValueError(f"`distribution` must have a log-concave density, {distribution!r} has for {name} at least {least:g}. "
+                         f"Found {given[name]!r}.")
+    noise = AdditiveNoise(str(distribution), shapes)
+    if noise.gaussian_scale is None and not noise.is_laplace:
+        _tails(noise)
+    return noise, scale
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tail:
+    """One side of a noise, as the right tail of it or of its mirror image.
+
+    Attributes:
+      law: the distribution of scipy.
+      sign: 1 for the right side, -1 for the left.
+      start, end: of the support.
+      back, reach: where the density has fallen by e^{-690} from its value at the median, at most the support.
+      rate: an upper bound of the slope of -log f.
+      absolute_error: of the masses, beside the relative error.
+    """
+
+    law: Any
+    sign: float
+    start: float
+    end: float
+    back: float
+    reach: float
+    rate: float
+    absolute_error: float = 0.0
+
+    @property
+    def log_of_mass(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """scipy's own formula for it, if there is one; its general method integrates numerically."""
+        if self.sign > 0:
+            return None if type(self.law.dist)._logsf is stats.rv_continuous._logsf else self.law.logsf
+        return None if type(self.law.dist)._logcdf is stats.rv_continuous._logcdf else (lambda x: self.law.logcdf(-x))
+
+    def log_density(self, x: Any) -> np.ndarray:
+        return np.asarray(self.law.logpdf(self.sign * x))
+
+    def mass(self, x: Any) -> np.ndarray:
+        """Probability beyond x."""
+        return np.asarray(self.law.sf(x) if self.sign > 0 else self.law.cdf(-np.asarray(x)))
+
+    def log_mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of its logarithm, equal but where it is beyond all floats.
+
+        There the log-density decides: with k the slope of a chord of -log f to the left of x the mass is at most f(x) / k, with k the
+        slope of one from x to x + h at least f(x) (1 - e^{-kh}) / k.
+        """
+        found = np.asarray(self.log_of_mass(x)) if self.log_of_mass else np.log(self.mass(x))
+        lost = ~np.isfinite(found) & (x < self.end)
+        least, most = found.copy(), found
+        here = self.log_density(x[lost])
+        slope = (self.log_density(x[lost] - 1e-3) - here) * 1e3
+        step = 1.5 / slope
+        fall = here - self.log_density(x[lost] + step)
+        least[lost] = here + np.log(-np.expm1(-fall) * step / fall) - 1e-9
+        most[lost] = np.minimum(here - np.log(slope) + 1e-6, _LOG_LEAST)
+        return least, np.where(np.isnan(most), _LOG_LEAST, most)
+
+    def crossing(self, shift: float) -> float:
+        """Where the density and the one shifted to the right are equal; the latter is larger to the right of it."""
+        low, high = max(self.back, self.start + shift), min(self.reach + shift, self.end)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            if self.log_density(middle - shift) < self.log_density(middle):
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+@functools.lru_cache(maxsize=256)
+@np.errstate(all="ignore")
+def _tails(noise: AdditiveNoise) -> tuple[Tail, Tail]:
+    """The left and the right side of a noise, after all checks."""
+    law = getattr(stats, noise.distribution)(*noise.shapes)
+    low, median, high = (float(law.ppf(share)) for share in (0.25, 0.5, 0.75))
+    if not low < median < high:
+        raise ValueError(f"`distribution` must have quartiles that scipy can compute. Found {_described(noise)}.")
+    start, end = (float(bound) for bound in law.support())
+    reaches = [_reach(law, median, sign, high - low, bound) for sign, bound in ((-1.0, start), (1.0, end))]
+    if None in reaches:
+        raise ValueError("`distribution` must have a log-concave density. "
+                         f"Found {_described(noise)}, whose tails are heavier than exponential.")
+    left, right = (float(reach) for reach in reaches if reach is not None)
+    x = _points(left, median, right)
+    _check_concave(noise, law, x)
+    rates = _RATES.get(noise.distribution, lambda *shapes: (math.inf, math.inf))(*noise.shapes)
+    return (_measured(noise, Tail(law, -1.0, -end, -start, -right, -left, rates[0]), -x[x <= median][::-1]),
+            _measured(noise, Tail(law, 1.0, start, end, left, right, rates[1]), x[x >= median]))
+
+
+def _described(noise: AdditiveNoise) -> str:
+    return f"{noise.distribution!r} with shapes {noise.shapes}" if noise.shapes else repr(noise.distribution)
+
+
+def _reach(law: Any, median: float, sign: float, spread: float, bound: float) -> float | None:
+    """Where the log-density has fallen by `_DEPTH`, or the end of the support; None if that is too far away."""
+    floor = float(law.logpdf(median)) - _DEPTH
+    far = spread
+    while far < _FARTHEST * spread and law.logpdf(median + sign * far) > floor:
+        far *= 2.0
+    if far >= _FARTHEST * spread:
         return None
-
-    @functools.cached_property
-    def centre(self) -> float:
-        return float(self.frozen.median())
-
-    @functools.cached_property
-    def reach(self) -> float:
-        """Distance from the centre beyond which there is less than 1e-300, or nothing."""
-        with np.errstate(all="ignore"):
-            return float(self.frozen.isf(1e-300)) - self.centre
-
-    def _check_shape(self) -> None:
-        with np.errstate(all="ignore"):
-            core = float(self.frozen.isf(1e-12)) - self.centre
-            if not (math.isfinite(core) and core > 0 and math.isfinite(self.reach)):
-                raise ValueError(f"`distribution` must have a log-concave density. Found {self.distribution!r} with "
-                                 f"{dict(self.parameters)}, whose tails are heavier than exponential.")
-            x = np.linspace(-core, core, 2_001)
-            log_density = self.frozen.logpdf(self.centre + x)
-        if not np.allclose(log_density, log_density[::-1], rtol=1e-7, atol=1e-9, equal_nan=True):
-            raise ValueError("`distribution` must be symmetric, because a record can move the answer either way. "
-                             f"Found {self.distribution!r} with {dict(self.parameters)}.")
-        inside = log_density[np.isfinite(log_density)]
-        bend = inside[1:-1] - 0.5 * (inside[:-2] + inside[2:])
-        if np.isnan(log_density).any() or np.any(bend < -1e-9 * (1.0 + np.abs(inside[1:-1]))):
-            raise ValueError(f"`distribution` must have a log-concave density. Found {self.distribution!r} with "
-                             f"{dict(self.parameters)}, whose log-density is not concave.")
-
-    def pair(self, sensitivity: float) -> Pllr:
-        """The upper pair for a shift by `sensitivity`, with the lower one inside."""
-        edges = self._edges(sensitivity)
-        with np.errstate(all="ignore"):
-            p, q = self._masses(edges), self._masses(edges - sensitivity)
-            loss = self.frozen.logpdf(self.centre + edges - sensitivity) - self.frozen.logpdf(self.centre + edges)
-            high_tail = float(self.frozen.sf(self.centre + edges[-1] - sensitivity))
-            low_tail = float(self.frozen.cdf(self.centre + edges[0]))
-            # The lower pair has no tails: they are merged with the cells at the ends.
-            p_all, q_all = p.copy(), q.copy()
-            p_all[-1] += float(self.frozen.sf(self.centre + edges[-1]))
-            q_all[-1] += high_tail
-            p_all[0] += low_tail
-            q_all[0] += float(self.frozen.cdf(self.centre + edges[0] - sensitivity))
-        some = (p_all > 0) | (q_all > 0)
-        coarse = Atoms(tuple(p_all[some].tolist()), tuple(q_all[some].tolist()))
-        return _rounded_up(p, q, loss, low_tail, high_tail, coarse)
-
-    def _edges(self, sensitivity: float) -> np.ndarray:
-        """Cells narrow where the density is high and the loss is steep."""
-        x = np.linspace(-self.reach, self.reach + sensitivity, 40_001)
-        with np.errstate(all="ignore"):
-            density = np.maximum(self.frozen.logpdf(self.centre + x), self.frozen.logpdf(self.centre + x - sensitivity))
-        weight = np.exp(np.maximum(np.nan_to_num(density - np.nanmax(density), nan=-700.0), -700.0) / 4.0)
-        area = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]))])
-        share = area / area[-1] + 0.1 * (x - x[0]) / (x[-1] - x[0])
-        edges = np.interp(np.linspace(0.0, share[-1], _CELLS + 1), share, x)
-        # Where the noise has a bounded support its ends are edges, so that no cell has infinite losses in part only.
-        ends = np.array(self.frozen.support()) - self.centre
-        ends = np.concatenate([ends, ends + sensitivity])
-        return np.unique(np.concatenate([edges, ends[np.isfinite(ends)]]))
-
-    def _masses(self, edges: np.ndarray) -> np.ndarray:
-        """Probabilities between edges, from the nearer tail."""
-        below, above = self.frozen.cdf(self.centre + edges), self.frozen.sf(self.centre + edges)
-        left = edges[1:] <= 0
-        return np.maximum(np.where(left, below[1:] - below[:-1], above[:-1] - above[1:]), 0.0)
+    if not law.logpdf(bound) < floor and math.isfinite(bound) and sign * (median + sign * far - bound) >= 0:
+        return bound
+    near = 0.0
+    for _ in range(60):
+        middle = 0.5 * (near + far)
+        near, far = (middle, far) if law.logpdf(median + sign * middle) > floor else (near, middle)
+    return median + sign * near
 
 
-def _rounded_up(p: np.ndarray, q: np.ndarray, loss: np.ndarray, low_tail: float, high_tail: float, coarse: Atoms) -> Atoms:
-    """Two atoms per cell with the cell's masses, shared with its neighbours, and the one-atom pair below it."""
-    low, high = loss[:-1], np.maximum(loss[1:], loss[:-1])
-    usable = np.isfinite(low) & np.isfinite(high) & (p > 0) & (q > 0)
-    infinite = float(q[~usable].sum()) + high_tail
-    lost = float(p[~usable].sum()) + low_tail
-    p, q, low, high = p[usable], q[usable], low[usable], high[usable]
-    with np.errstate(all="ignore"):
-        upper = np.where(high > low, (q * np.exp(-low) - p) / np.expm1(high - low), 0.5 * p)
-    upper = np.clip(upper, 0.0, p)
-    p_atoms = np.concatenate([p - upper, upper])
-    q_atoms = np.concatenate([(p - upper) * np.exp(low), upper * np.exp(high)])
-    return Atoms((0.0, lost, *p_atoms.tolist()), (infinite, 0.0, *q_atoms.tolist()), coarse)
+def _points(left: float, median: float, right: float) -> np.ndarray:
+    """Evenly spread, and geometrically towards the median and both ends."""
+    steps = np.geomspace(1e-6, 1.0, 300)
+    return np.unique(np.concatenate([
+        np.linspace(left, right, 2_001), median + steps * (right - median), median - steps * (median - left),
+        right - steps * (right - median), left + steps * (median - left)]))
+
+
+def _check_concave(noise: AdditiveNoise, law: Any, x: np.ndarray) -> None:
+    """Chords of the log-density become no steeper, beyond what rounding explains."""
+    value = law.logpdf(x)
+    x, value = x[np.isfinite(value) | np.isnan(value)], value[np.isfinite(value) | np.isnan(value)]
+    slope = np.diff(value) / np.diff(x)
+    error = _slope_error(x, value) + 1e-10 * np.abs(slope)
+    lowest = np.minimum.accumulate(slope + error)
+    if len(x) < 100 or np.isnan(value).any() or np.any(slope[1:] - error[1:] > lowest[:-1]):
+        raise ValueError("`distribution` must have a log-concave density. "
+                         f"Found {_described(noise)}, whose log-density is not concave.")
+
+
+def _measured(noise: AdditiveNoise, tail: Tail, x: np.ndarray) -> Tail:
+    """The tail with the absolute error of its masses, four times the largest one found.
+
+    Differences of a tail must lie between the integrals of the chord and of the chord before, both of a log-concave density.
+    What is below 1e-13 of the tail itself is not counted.
+    """
+    value, beyond = tail.log_density(x), tail.mass(x)
+    fine = np.isfinite(value)
+    x, value, beyond = x[fine], value[fine], beyond[fine]
+    width, rise = np.diff(x), np.diff(value)
+    steepest = rise / width + _slope_error(x, value)
+    mass, least = beyond[:-1] - beyond[1:], width * np.exp(value[:-1]) * _mean_exponential(rise)
+    most = np.append(np.inf, width[1:] * np.exp(value[1:-1]) * _mean_exponential(steepest[:-1] * width[1:]))
+    excess = np.maximum(least - mass, mass - most) - 1e-11 * least - 1e-13 * beyond[:-1]
+    error = 4.0 * float(np.max(excess, initial=0.0))
+    if type(tail.law.dist)._sf is stats.rv_continuous._sf and tail.sign > 0:  # 1 - cdf
+        error = max(error, 4.0 * _ULP)
+    if not error < _LARGEST_ERROR:
+        raise ValueError("`distribution` must have a cdf and sf that scipy computes accurately. "
+                         f"Found {_described(noise)}, off by {error:.1g}.")
+    return dataclasses.replace(tail, absolute_error=error)
+
+
+def _slope_error(x: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """What rounding can do to the chords of a log-density."""
+    return 16.0 * _ULP * (1.0 + np.abs(value[1:]) + np.abs(value[:-1])) / np.diff(x)
+
+
+def _mean_exponential(t: np.ndarray) -> np.ndarray:
+    """(e^t - 1) / t, the mean of e^x over 0 < x < t."""
+    return np.where(np.abs(t) < 1e-8, 1.0 + 0.5 * t, np.expm1(t) / t)
 
 
 def discrete_gaussian(event: Any, sigma: float, sensitivity: int, most_atoms: int) -> Pllr:

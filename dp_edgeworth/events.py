@@ -13,6 +13,20 @@ import attr
 from dp_accounting import dp_event
 
 
+class _Name(str):
+    """A string that survives `to_named_tuple`, which takes every sequence apart and calls its type with a list of the parts."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: object) -> _Name:
+        return super().__new__(cls, "".join(value) if isinstance(value, list) else value)
+
+
+def _name(value: object) -> object:
+    """The value as a `_Name` if it is a string; others are refused where the event is used."""
+    return _Name(value) if isinstance(value, str) else value
+
+
 def _sorted_pairs(parameters: object) -> tuple[tuple[str, float], ...]:
     """Distribution parameters as sorted (name, value) pairs, so that equal events are equal."""
     items = parameters.items() if isinstance(parameters, dict) else parameters
@@ -32,7 +46,7 @@ class AdditiveNoiseDpEvent(dp_event.DpEvent):
     AdditiveNoiseDpEvent(distribution='logistic', parameters=(('scale', 2.0),), sensitivity=1.0)
     """
 
-    distribution: str
+    distribution: str = attr.ib(converter=_name)
     parameters: tuple[tuple[str, float], ...] = attr.ib(default=(), converter=_sorted_pairs)
     sensitivity: float = 1.0
 
