@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.markup import escape
 from rich.table import Table
 
 from comparisons import checks, report
@@ -156,5 +157,5 @@ def _claims(finding: Finding, limits: Limits) -> list[Claim]:
 def _table(claims: list[Claim]) -> Table:
     table = Table("asked", "peer", "exact", "verdict")
     for claim in claims:
-        table.add_row(*claim)
+        table.add_row(*map(escape, claim))
     return table

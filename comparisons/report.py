@@ -24,6 +24,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -240,7 +241,7 @@ def notes(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         if row.note:
             found.setdefault(f"{row.status}: {row.note}", []).append(f"{row.method} at m {size_text(row.size)}")
-    return [f"{', '.join(dict.fromkeys(who))}: {reason}" for reason, who in found.items()]
+    return [escape(f"{', '.join(dict.fromkeys(who))}: {reason}") for reason, who in found.items()]
 
 
 _WIDE = 120  # columns that the full table needs
@@ -251,7 +252,7 @@ def case_table(title: str, rows: Iterable[Row], several: bool, columns: int = _W
     narrow = columns < _WIDE
     left_out = {"guarantee", "- exact", *(("peak MB",) if several else ())} if narrow else set()
     left_out |= set() if several else {"m", "delta"}
-    table = Table(title=title, title_justify="left", title_style="bold", box=None if narrow else box.HEAVY_HEAD,
+    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None if narrow else box.HEAVY_HEAD,
                   padding=(0, 1, 0, 0) if narrow else (0, 1), pad_edge=not narrow)  # fmt: skip
     for name in (name for name in _COLUMNS if name not in left_out):
         table.add_column(name, justify="left" if name in _TEXTS else "right", no_wrap=True)

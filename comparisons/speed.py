@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from comparisons import report, workloads
@@ -68,7 +69,7 @@ def _table(lines: list[dict[str, str]]) -> Table:
     """The lines of the CSV."""
     table = Table("measured", "ours", "peer", "ratio or value", "target", "met", "note")
     for line in lines:
-        table.add_row(*cells(line))
+        table.add_row(*map(escape, cells(line)))
     return table
 
 

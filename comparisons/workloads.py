@@ -24,8 +24,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
 from comparisons.cases import AR, distinct, dp_sgd
-from comparisons.methods import DEFAULT, METHODS
-from comparisons.runner import OK, Limits, limited, peak_mb
+from comparisons.methods import DEFAULT
+from comparisons.runner import OK, Limits, limited, measure, peak_mb
 from comparisons.table import exponent
 
 DELTA = 1e-5
@@ -122,13 +122,13 @@ def _against(name: str, event: DpEvent, peer: Callable[[], Any], delta: float, t
 def peers() -> list[Result]:
     """Every method at p 0.01, noise 0.8, m 1e4, delta 1e-5, against the certified interval."""
     event = dp_sgd(0.01, 0.8, 10_000)
-    ours = median(partial(METHODS["EW_CERTIFIED"].ends, event, DELTA, AR))
+    ours = measure("EW_CERTIFIED", event, DELTA, AR)[1]
     results = []
     for name in (*DEFAULT, "FFT_FINE"):
         if name == "EW_CERTIFIED":
             continue
         try:
-            theirs = median(partial(METHODS[name].ends, event, DELTA, AR))
+            theirs = measure(name, event, DELTA, AR)[1]
         except Exception as error:
             results.append(Result(f"base setting: {name}", ours, note=f"{type(error).__name__}: {error}"[:120]))
             continue
@@ -305,6 +305,13 @@ def _hundred_thousand() -> tuple[float, float]:
     return time.perf_counter() - start, peak_mb()
 
 
+def finite_sample() -> list[Result]:
+    """The paper's finite-sample bounds: their growth, and Figure 4 against its authors' code."""
+    from comparisons import growth
+
+    return growth.finite_sample()
+
+
 def slowest() -> Callable[[], object]:
     """The workload that `--profile` takes apart: 10,000 distinct leaves."""
     return partial(ask, certified, distinct(10_000))
@@ -313,4 +320,5 @@ def slowest() -> Callable[[], object]:
 WORKLOADS: dict[str, Callable[[], list[Result]]] = {
     "peers": peers, "reference": reference, "size": size, "curve": curve, "heterogeneous": heterogeneous,
     "calibration": calibration, "loop": loop, "incremental": incremental, "sweep": grid, "memory": memory,
+    "finite-sample": finite_sample,
 }  # fmt: skip

@@ -205,6 +205,15 @@ def test_every_case_builds_and_names_known_methods() -> None:
         assert list(case.sizes) == sorted(case.sizes)
 
 
+def test_a_nudged_event_is_another_event_with_the_same_answer() -> None:
+    for name in ("mixed-tree", "federated-analytics", "dp-sgd-base"):
+        event = cases.CASES[name].build(10)
+        other = cases.nudged(event, 1)
+        assert other != event and cases.nudged(event, 0) == event
+        answers = [peers.GdpAccountant().compose(each).get_epsilon(1e-5) for each in (event, other)]
+        assert answers[0] == pytest.approx(answers[1], rel=1e-10)
+
+
 def test_run_writes_rows_as_they_finish_and_skips_what_cannot_end(tmp_path: Path) -> None:
     case = cases.Case("test", "a test", lambda m: cases.dp_sgd(0.1, 1.0, m), (10, 20, 30), (1e-3,))
     path = tmp_path / "rows.csv"
@@ -314,6 +323,14 @@ def test_unknown_command_and_bad_delta_exit_with_two(capsys: pytest.CaptureFixtu
             cli.main(words)
         assert exit_info.value.code == 2
     assert "delta must be between 0 and 1" in capsys.readouterr().err
+
+
+def test_notes_keep_their_brackets() -> None:
+    row = report.Row("x", 1, 0.1, "AFA", "estimate", None, None, None, 1.0, None, None, "unsupported", "pip install '.[afa]'")
+    screen = Console(width=80)
+    with screen.capture() as capture:
+        screen.print(*report.notes([row]))
+    assert "'.[afa]'" in capture.get()
 
 
 def test_tables_fit_a_narrow_screen() -> None:
