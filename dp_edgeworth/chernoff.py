@@ -19,7 +19,7 @@ from dp_edgeworth import spectral
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.pllr import RuleTooLargeError
 
-_TILTS = 64
+_TILTS = 40
 
 @dataclasses.dataclass(frozen=True)
 class Tail:

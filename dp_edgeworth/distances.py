@@ -211,9 +211,10 @@ def by_characteristic(composition: Composition, tilt: float, order: int) -> Stan
     expansions = []
     for k in range(1, order + 1):
         coefficients = bounds.expansion_coefficients(k, *rho[:k])
-        distance = math.inf if cf is None else _prawitz(cf, coefficients)
         if k == 1:
-            distance = _least_first_order(distance, cf, known, rounding * _size(coefficients))
+            distance = _first_order(cf, coefficients, known, rounding * _size(coefficients))
+        else:
+            distance = math.inf if cf is None else _prawitz(cf, coefficients)
         expansions.append(Expansion(coefficients, distance))
     return Standardised(mean, deviation, tuple(expansions))
 
@@ -234,23 +235,26 @@ def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float]) -> f
     return min([best, *(value((T,)) for T in _SHORT)]) if best > 0.1 else best
 
 
-def _least_first_order(distance: float, cf: StandardCharacteristic | None, known: bounds.Moments,
-                       rounding: float) -> float:
+def _first_order(cf: StandardCharacteristic | None, coefficients: Mapping[int, float], known: bounds.Moments,
+                 rounding: float) -> float:
     """The least of Prawitz's and the bounds by moments, where these can be smaller.
 
-    `sharp` is at least 1.2533/T = 0.1994 K3~/sqrt m. `sharp_smooth` bounds the integrand that `prawitz` computes, so it
-    can be smaller only by what `prawitz` adds for its grid and for the error of f_S.
+    `sharp` is at least 1.2533/T = 0.1994 K3~/sqrt m. `sharp_smooth`, of the size K4/m, bounds the integrand that `prawitz`
+    computes, so it can be smaller only by what `prawitz` adds for its grid (the error of f_S is less).
     """
-    if distance > 0.1994 * known.k3_tilde / math.sqrt(known.m):
-        distance = min(distance, bounds.sharp(known.m, iid=known.iid, **known.arguments()) + rounding)
-    if cf is not None and distance < 100.0 * (cf.main_sample[1] + cf.grid_cost):
-        distance = min(distance, _smooth(cf, known) + rounding)
-    return distance
+    candidates = [math.inf]
+    if cf is not None and known.k4 / known.m < 10.0 * cf.grid_cost:
+        candidates.append(_smooth(cf, known) + rounding)
+    if cf is not None and min(candidates) > cf.grid_cost:
+        candidates.append(_prawitz(cf, coefficients))
+    if min(candidates) > 0.1994 * known.k3_tilde / math.sqrt(known.m):
+        candidates.append(bounds.sharp(known.m, iid=known.iid, **known.arguments()) + rounding)
+    return min(candidates)
 
 
 def _smooth(cf: StandardCharacteristic, known: bounds.Moments) -> float:
-    """`bounds.sharp_smooth` at the paper's own truncation and two more."""
+    """`bounds.sharp_smooth` at the paper's own truncation, at most 1e12: the part of T is then below 2e-12."""
     integral = functools.partial(bounds.envelope_integral, cf.envelope)
     own = (2.0 * math.pi * math.sqrt(known.m) / known.k3_tilde) ** 4
-    return bounds.sharp_smooth(known.m, iid=known.iid, cf_integral=integral, truncations=(own, min(own, 1e3), 1e6),
+    return bounds.sharp_smooth(known.m, iid=known.iid, cf_integral=integral, truncations=(min(own, 1e12),),
                                **known.arguments())

@@ -277,7 +277,7 @@ def leaf_moments(pllr: Pllr, tilt: float) -> LeafMoments:
 # Sums
 
 
-def _all_leaves(composition: Composition, tilt: float) -> tuple[np.ndarray, np.ndarray]:
+def all_leaves(composition: Composition, tilt: float) -> tuple[np.ndarray, np.ndarray]:
     """Counts, and rows of `LeafMoments`."""
     groups: dict[tuple[type, ...], list[Pllr]] = {}
     for pllr in composition.counts:
@@ -289,12 +289,12 @@ def _all_leaves(composition: Composition, tilt: float) -> tuple[np.ndarray, np.n
 
 def is_constant(composition: Composition, tilt: float) -> bool:
     """Whether every X (tilt -1) or Y (tilt 0) is a constant."""
-    return not _all_leaves(composition, tilt)[1][:, 0].any()
+    return not all_leaves(composition, tilt)[1][:, 0].any()
 
 
 def sum_moments(composition: Composition, tilt: float) -> bounds.Moments | None:
     """K3, K3~, K4, lambda3 ([EA] Lemma 4.3) of the sum of all X (tilt -1) or Y (tilt 0); None where out of reach."""
-    counts, leaves = _all_leaves(composition, tilt)
+    counts, leaves = all_leaves(composition, tilt)
     moving = leaves[:, 0] > 0.0
     deviation, skewness, kurtosis, first, third = leaves[moving].T
     largest = float(deviation.max(initial=0.0))

@@ -311,6 +311,26 @@ def test_gamma_sums(shape, m):
             assert value <= 2 * truth + 1e-5
 
 
+@pytest.mark.parametrize("shift, factor, r3", [(0.01, 1.0, 0.2), (0.0, 1.01, 0.2), (-0.002, 0.999, 0.21)])
+def test_prawitz_needs_no_standardisation(shift, factor, r3):
+    """Exponential sums, shifted and stretched, against an expansion with a wrong coefficient: still a bound, and close."""
+    total, x = 100.0, np.linspace(-6, 9, 30001)
+    cdf = stats.gamma.cdf(np.maximum(total + (x - shift) / factor * math.sqrt(total), 0), total)
+    truth = abs(cdf - edgeworth(x, terms_of_order(1, r3))).max()
+
+    def envelope(a, b):
+        return np.exp(-total / 2 * np.log1p((factor * a) ** 2 / total))
+
+    def cf(u):
+        v = factor * u
+        return np.exp(-total * np.log1p(-1j * v / math.sqrt(total)) - 1j * v * math.sqrt(total) + 1j * u * shift)
+
+    for nodes in (200, 1000):
+        value = bounds.prawitz(cf, envelope, coefficients=bounds.expansion_coefficients(1, r3), fourth_moment=3.4,
+                               truncations=[1e3, 1e12], cf_error=1e-12, nodes=nodes)  # fmt: skip
+        assert truth <= value <= 2.5 * truth
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_lattices(seed):
     """Up to three kinds of summands on the integers, some symmetric, convolved exactly."""

@@ -11,13 +11,14 @@ import pytest
 
 from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, bounds, reverse, subsample
 from dp_edgeworth.composition import Composition
-from dp_edgeworth.moments import PllrMoments, is_constant, leaf_moments, sum_moments
+from dp_edgeworth.moments import PllrMoments, all_leaves, is_constant, leaf_moments, sum_moments
 from dp_edgeworth.noise import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Pllr, Rule
 
 mp = mpmath.mp.clone()
 mp.dps = 30
 LEGENDRE = mpmath.calculus.quadrature.GaussLegendre(mp).calc_nodes(5, mp.prec)  # 48 nodes
+FINE = [x / 2 for x in range(-26, 64)]  # for large shifts, where L bends within 1/mu
 LINE = [-13, -10, -7, -4, -2, 0, 1, 2, 4, 6, 9, 12, 16, 22]
 
 
@@ -34,13 +35,13 @@ def gauss_loss(mu):
 
 
 # A law is (pieces, atoms): pieces (points, loss, P-density) with increasing loss, atoms (loss, P-mass).
-def sampled_gaussian(p, mu):
-    return [(LINE, sampled(p, gauss_loss(mu)), normal)], []
+def sampled_gaussian(p, mu, line=LINE):
+    return [(line, sampled(p, gauss_loss(mu)), normal)], []
 
 
-def sampled_laplace(p, mu):
+def sampled_laplace(p, mu, panels=3):
     loss = sampled(p, lambda x: abs(x) - abs(x - mp.mpf(mu)))
-    middle = (mp.linspace(0, mu, 4), loss, lambda x: mp.exp(-x) / 2)
+    middle = (mp.linspace(0, mu, panels + 1), loss, lambda x: mp.exp(-x) / 2)
     return [middle], [(loss(mp.mpf(0)), mp.mpf(1) / 2), (loss(mp.mpf(mu)), mp.exp(-mp.mpf(mu)) / 2)]
 
 
@@ -112,6 +113,11 @@ def exact_moments(law, tilt):
 PAIRS = {
     "sampled gaussian": (subsample(GaussianShift(1.25), 0.004), sampled_gaussian(0.004, 1.25)),
     "rarely sampled": (subsample(GaussianShift(1.0), 1e-7), sampled_gaussian(1e-7, 1.0)),
+    "little noise": (subsample(GaussianShift(1 / 0.3), 1e-6), sampled_gaussian(1e-6, 1 / 0.3, FINE)),
+    "little noise, often": (subsample(GaussianShift(1 / 0.3), 0.5), sampled_gaussian(0.5, 1 / 0.3, FINE)),
+    "much noise": (subsample(GaussianShift(0.01), 0.5), sampled_gaussian(0.5, 0.01)),
+    "little laplace noise": (subsample(LaplaceShift(10.0), 1e-6), sampled_laplace(1e-6, 10, 8)),
+    "much laplace noise": (subsample(LaplaceShift(0.01), 0.1), sampled_laplace(0.1, 0.01)),
     "often sampled": (subsample(GaussianShift(2.5), 0.6), sampled_gaussian(0.6, 2.5)),
     "laplace": (LaplaceShift(0.7), sampled_laplace(1, 0.7)),
     "sampled laplace": (subsample(LaplaceShift(2.0), 0.1), sampled_laplace(0.1, 2)),
@@ -153,6 +159,23 @@ def test_atoms_are_exact():
     assert moments == pytest.approx(expected, rel=1e-13)
     infinite = leaf_moments(Atoms((0.0, 0.5, 0.5), (0.2, 0.6, 0.2)), 0.0)  # what is finite: 3/4 against 1/4
     assert infinite.skewness == pytest.approx(-2 / math.sqrt(3), rel=1e-13)
+
+
+def test_batches():
+    """Leaves of one kind in one array, in any order: the same as one at a time."""
+    rng = np.random.default_rng(7)
+    kinds = [
+        [subsample(GaussianShift(1 / noise), p) for noise, p in rng.uniform([0.3, 0.001], [20, 1], (300, 2))],
+        [reverse(subsample(LaplaceShift(1 / scale), p)) for scale, p in rng.uniform([0.1, 0.001], [20, 1], (50, 2))],
+        [Atoms((p, 1 - p), (1 - p, p)) for p in rng.uniform(0.1, 0.9, 40)] + [Atoms((0.2, 0.3, 0.5), (0.5, 0.3, 0.2))],
+        [NormalMixture((0.0, c), (0.9, 0.1)) for c in rng.uniform(0.1, 3, 20)] + [NormalMixture((1.0,), (1.0,))],
+        [SampledWithoutReplacement(mu, p) for mu, p in rng.uniform([0.1, 0.01], [3, 0.9], (20, 2))],
+    ]
+    for members in kinds:
+        for tilt in (-1.0, 0.0):
+            single = [leaf_moments(pllr, tilt) for pllr in members]
+            together = all_leaves(Composition({pllr: 1 for pllr in members}), tilt)[1]
+            assert together == pytest.approx(np.array(single), rel=1e-11, abs=1e-13)
 
 
 def test_constants():
