@@ -229,49 +229,31 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     if finite[index] <= margin:
         return me
     log_delta, whole = math.log(finite[index]), composition
-    tilt, guess, sure = _start(composition, log_delta, open_targets, finite - margin, result)
-    if not sure and deltas[index] <= 0.5 and math.isinf(composition.finite_supremum):
-        # Rare losses far above the target hide it: without them everything happens on one scale.
-        composition = whole.truncated(log_delta - _NEGLIGIBLE)
-        tilt, guess, sure = _start(composition, log_delta, open_targets, finite - margin, result)
-    if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
-        return open_targets[result.upper[open_targets] <= floor[open_targets]]
-    if tilt is None or _at_the_top(composition, tilt):
-        return me
-    complement = deltas[index] > 0.5
-    if complement:
-        tilt = _negative_tilt(composition, guess)
+    complement = bool(deltas[index] > 0.5)
     with np.errstate(divide="ignore", invalid="ignore"):
         targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
         # how far the targets themselves are rounded
         share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
         slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
-    contour, slope = None, abs(tilt)
-    reserve = _RESERVE if len(open_targets) > 2 else 0.0
-    if not sure:  # a rough pass first: a contour made for the wrong epsilon is expensive and wide
-        width = max(tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
-        rough = lattice.contour(composition, tilt, guess, float(targets[index]), width)
-        guess, slope = (float(part[0]) for part in _newton(rough, targets[me], np.array([guess])))
-        if composition is not whole:
-            dropped = min(max(0.02 * tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-_NEGLIGIBLE))
-            composition = whole.truncated(log_delta + math.log(dropped))
-            tilt = spectral.positive_tilt(composition, log_delta)
-    for finer in (1.0, 1.0, 6.0, 36.0):
-        try:
-            contour = lattice.contour(composition, tilt, guess, float(targets[index]),
-                                      tolerance * max(1.0, guess), finer, slope, reserve)
-        except RuleTooLargeError:
-            break
-        *found, slopes = _solve(contour, targets[me], slack[me], np.array([guess]))
-        result.put(me, *found)
+    contour, cuts = None, not complement and math.isinf(whole.finite_supremum)
+    for cut in (False, True) if cuts else (False,):
+        if cut:  # Rare losses far above the target hide it: without them everything happens on one scale.
+            composition = whole.truncated(log_delta - _NEGLIGIBLE)
+        start = _start(composition, log_delta, open_targets, finite - margin, result)
+        if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+            return open_targets[result.upper[open_targets] <= floor[open_targets]]
+        if start.tilt is None or (cuts and not cut and not start.sure):
+            continue
+        if _at_the_top(composition, start.tilt):
+            return me
+        goal = _Goal(index, targets, slack, tolerance, _RESERVE if len(open_targets) > 2 else 0.0, complement)
+        contour = _refined(composition, whole, start, goal, log_delta, result) or contour
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
-            break
-        guess, slope = float(found[1][0]), float(slopes[0])
-        if contour.size > _MANY_FREQUENCIES:
             break
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
         return me
+    guess = float(result.estimate[index])
     starts = np.maximum(guess + (targets[index] - targets[others]) / contour.tilt, 0.0)
     *found, _ = _solve(contour, targets[others], slack[others], np.minimum(starts, 2.0 * guess + 10.0))
     good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
@@ -279,9 +261,58 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     return np.append(others[good], index)
 
 
+class _Start(NamedTuple):
+    """Where to begin: the Chernoff tilt (None where no rule is fine enough), a guess of epsilon, whether it is a good one."""
+
+    tilt: float | None
+    guess: float
+    sure: bool
+
+
+class _Goal(NamedTuple):
+    """The target to be met: its number, log G and their errors for all targets, and what is wanted of the contour."""
+
+    number: int
+    targets: np.ndarray
+    slack: np.ndarray
+    tolerance: float
+    reserve: float
+    complement: bool  # G is 1 - delta
+
+
+def _refined(composition: Composition, whole: Composition, start: _Start, goal: _Goal, log_delta: float,
+             result: Bounds) -> Contour | None:
+    """Contours until the interval of one target is as narrow as it was asked for, or gets no narrower; the last of them."""
+    me, target, tilt, guess = np.array([goal.number]), float(goal.targets[goal.number]), start.tilt, start.guess
+    assert tilt is not None
+    if goal.complement:
+        tilt = _negative_tilt(composition, guess)
+    contour, slope = None, abs(tilt)
+    try:
+        if not start.sure:  # a rough pass first: a contour made for the wrong epsilon is expensive and wide
+            width = max(goal.tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
+            rough = lattice.contour(composition, tilt, guess, target, width)
+            guess, slope = (float(part[0]) for part in _newton(rough, goal.targets[me], np.array([guess])))
+            if composition is not whole:
+                dropped = min(max(0.02 * goal.tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-_NEGLIGIBLE))
+                composition = whole.truncated(log_delta + math.log(dropped))
+                tilt = spectral.positive_tilt(composition, log_delta)
+        for finer in (1.0, 1.0, 6.0, 36.0):
+            contour = lattice.contour(composition, tilt, guess, target, goal.tolerance * max(1.0, guess), finer, slope, goal.reserve)
+            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            result.put(me, *found)
+            guess, slope = float(found[1][0]), float(slopes[0])
+            narrow = result.upper[me[0]] - result.lower[me[0]] <= goal.tolerance * max(1.0, result.lower[me[0]])
+            if narrow or contour.size > _MANY_FREQUENCIES:
+                break
+    except RuleTooLargeError:
+        pass
+    return contour
+
+
 def _start(composition: Composition, log_delta: float, open_targets: np.ndarray, finite: np.ndarray,
-           result: Bounds) -> tuple[float | None, float, bool]:
-    """The Chernoff tilt, with its bounds put into the result, and the guess of epsilon; no tilt where no rule is fine enough."""
+           result: Bounds) -> _Start:
+    """The Chernoff tilt, whose bounds are put into the result, and a guess of epsilon."""
     try:
         tilt = spectral.positive_tilt(composition, log_delta)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -289,9 +320,9 @@ def _start(composition: Composition, log_delta: float, open_targets: np.ndarray,
         bounds = np.where(np.isnan(bounds), math.inf, bounds)
         result.put(open_targets, np.zeros(len(bounds)), bounds, bounds)
         most = float(spectral.chernoff_epsilon(composition, tilt, np.array([log_delta]))[0])
-        return tilt, *_saddle_guess(composition, tilt, log_delta, max(most, 0.0))
+        return _Start(tilt, *_saddle_guess(composition, tilt, log_delta, max(most, 0.0)))
     except RuleTooLargeError:
-        return None, 0.0, False
+        return _Start(None, 0.0, False)
 
 
 def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -554,8 +585,9 @@ def _saddle_guess(composition: Composition, tilt: float, log_delta: float, most:
         law = (c, float(k[0]), float(k[1]), math.sqrt(max(float(k[2]), 1e-300)))
         guesses.append(_decreasing_root(functools.partial(_normal_excess, law=law, log_delta=log_delta), most))
     # Further below the Chernoff bound than this nothing could be resolved in double precision anyway.
-    low, high = (max(guess, most - 25.0 / tilt) for guess in (min(guesses), max(guesses)))
-    return low, high - low <= 0.1 * max(high, 1.0 / tilt)
+    least = most - 25.0 / tilt
+    low, high = (max(guess, least) for guess in (min(guesses), max(guesses)))
+    return low, min(guesses) >= least and high - low <= 0.1 * max(high, 1.0 / tilt)
 
 
 def _normal_excess(epsilon: float, *, law: tuple[float, float, float, float], log_delta: float) -> float:

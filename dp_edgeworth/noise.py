@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dp_edgeworth import gaussian
+from dp_edgeworth import gaussian, single
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.panels import cut_panels, graded_edges, panels
 from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, check_size, subsampled_loss
+
+_MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns need fewer
 
 
 def _reach(demand: Demand) -> float:
@@ -355,30 +357,68 @@ class NormalMixture(Pllr):
         least cos(c a) times its value on the real line: strip pi/2, secants max(-low, 0), one turn. L is increasing and
         convex, its slope (the mean shift of the posterior) lies below c, so the ends are those of one shift c."""
         shifts, weights = np.array(self.shifts), np.array(self.weights)
-        cut, none = _cut(demand, shifts, weights), np.zeros(1)
-        top, reach = np.array([[shifts.max()]]), _reach(demand)
-        if cut < top[0, 0] * demand.high + reach:
-            nodes, w = cut_panels(-reach, cut, demand, float(top[0, 0]), lambda x: np.exp(self._loss(x)[1]))
-            grid = np.linspace(-reach, cut, 257)
-            edges, slope = self._loss(grid)
-            return Rule(self._loss(nodes)[0][None], (np.log(w) - 0.5 * nodes * nodes - LOG_SQRT_2PI)[None], none, none, edges[None],
-                        _log_normal_floor(grid[None]) - slope[None, 1:],
-                        np.array([[special.ndtr(-cut)], [weights @ special.ndtr(shifts - cut)]]))
+        cut, reach, none = _cut(demand, shifts, weights), _reach(demand), np.zeros(1)
+        top = np.array([[shifts.max()]])
+        low, high = np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach
         step = _trapezoid_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
-        x, step = _grid(np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach, step)
+        nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max()) * max(1.0, float(top[0, 0]))
+        if cut < high[0, 0] or (nodes > max(_MANY_NODES, few) and math.isfinite(self.infimum)):
+            return self._panel_rule(demand, min(cut, float(high[0, 0])))
+        x, step = _grid(low, high, step)
         loss, slope = self._loss(x[0])
         return Rule(loss[None], _log_normal_weights(x, step), none, none, loss[None], _log_normal_floor(x) - slope[None, 1:])
+
+    def _panel_rule(self, demand: Demand, high: float) -> Rule:
+        """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
+        shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
+        low = -math.sqrt(2.0 * (demand.digits + 1.0 + (max(-demand.low, 0.0) * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5
+        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]))
+        grid = np.linspace(low, high, 257)
+        edges, slope = self._loss(grid)
+        return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
+                    _log_normal_floor(grid[None]) - slope[None, 1:],
+                    np.array([[special.ndtr(-high)], [weights @ special.ndtr(shifts - high)]]))
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        eps, top = np.asarray(epsilon, float).ravel(), max(self.shifts)
+        if not single.is_smooth(top) or np.any(eps < 0.0):
+            return None
+        furthest = (np.minimum(eps, 1e150) + 0.5 * top * top - math.log(self.weights[self.shifts.index(top)])) / top + 1.0
+        start = single.crossing(self._loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        logs = single.log_upper_integral(start, lambda x: self._loss(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
+                                         lambda x: self._loss(x)[0] - eps[:, None], top, top)
+        return logs.reshape(np.shape(epsilon))
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        """Of (Q, P), whose loss -L increases in -x: the part of the normal law below the x with L = -eps."""
+        eps, top = np.asarray(epsilon, float).ravel(), max(self.shifts)
+        if not single.is_smooth(top) or np.any(eps < 0.0):
+            return None
+        none = eps >= -self.infimum
+        level = np.where(none, 0.0, -eps)
+        end = single.crossing(self._loss_and_slope, level, np.full(len(eps), -40.0), np.full(len(eps), top))
+        logs = single.log_upper_integral(-end, lambda x: -0.5 * x * x - LOG_SQRT_2PI,
+                                         lambda x: level[:, None] - self._loss(-x)[0], top, 0.0)
+        return np.where(none, -np.inf, logs).reshape(np.shape(epsilon))
+
+    def _loss_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        loss, log_slope = self._loss(x)
+        return loss, np.exp(log_slope)
+
+    @property
+    def loss_scale(self) -> float:
+        return max(self.shifts) ** 2
 
     def _loss(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L and log L'."""
         shifts, weights = np.array(self.shifts), np.array(self.weights)
-        single = shifts * (x[..., None] - 0.5 * shifts)
-        exponents = np.log(weights) + single
+        each = shifts * (x[..., None] - 0.5 * shifts)
+        exponents = np.log(weights) + each
         total = special.logsumexp(exponents, axis=-1)
         slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
         # log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss.
-        mean = (weights * np.expm1(np.minimum(single, 600.0))).sum(axis=-1)
-        plain = (mean < -0.9) | (single.max(axis=-1) > 600.0)
+        mean = (weights * np.expm1(np.minimum(each, 600.0))).sum(axis=-1)
+        plain = (mean < -0.9) | (each.max(axis=-1) > 600.0)
         return np.where(plain, total, np.log1p(np.where(plain, 0.0, mean))), slope
 
 
@@ -409,6 +449,25 @@ class SampledReplacement(Pllr):
         up, down = self._losses(x)
         none = np.zeros(1)
         return Rule(up - down, _log_normal_weights(x, step) + down, none, none, up - down, self._density_floor(x))
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        eps, mu, p = np.asarray(epsilon, float).ravel(), self.mu, self.probability
+        if not single.is_smooth(2.0 * mu) or np.any(eps < 0.0):
+            return None
+
+        def loss_and_slope(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            up, down = self._losses(x)
+            return up - down, mu * (_posterior(x, mu, p) + _posterior(-x, mu, p))
+
+        furthest = (np.minimum(eps, 1e150) + 0.5 * mu * mu - math.log(p)) / mu + 1.0
+        start = single.crossing(loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        logs = single.log_upper_integral(start, lambda x: self._losses(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
+                                         lambda x: loss_and_slope(x)[0] - eps[:, None], 2.0 * mu, mu)
+        return logs.reshape(np.shape(epsilon))
+
+    @property
+    def loss_scale(self) -> float:
+        return self.mu**2 - math.log(self.probability)
 
     def _losses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log dQ/dN(0,1) and log dP/dN(0,1)."""

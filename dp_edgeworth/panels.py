@@ -74,17 +74,18 @@ def _node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
 
 def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Callable[[np.ndarray], np.ndarray]) -> tuple[
         np.ndarray, np.ndarray]:
-    """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range with low >= 0; error below e^{-digits}.
+    """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two, and `slope` an increasing
     bound of |L'|. On the ellipse around a panel of length at most 1/turn every term turns by at most 2/3, and cos(2/3) > 1/1.3, so
     |Im L| <= 1.3 slope height; the modulus of the mixture is at most its value on the real line, where the logarithm of the integrand
-    changes at a rate of at most s slope + |x|. Panels are so short that these two exponents are at most phase (rho - 1/rho)/2 and
+    changes at a rate of at most |s| slope + |x|. Panels are so short that these two exponents are at most phase (rho - 1/rho)/2 and
     4 ((rho + 1/rho)/2 - 1); where L turns often, long panels with many nodes need fewer in all. A negative power of a mixture whose
-    terms turn by t with posterior probability r grows by at most s r 1.3 t^2/2, and s r turn half <= 4, so by 2.4. The largest value
-    of the integrand is at most 3 (1 + rate + s turn) times its integral: at an end by the rate there, inside because its logarithm
-    has a second derivative of at least -1 - s turn^2.
+    terms turn by t with posterior probability r grows by at most |s| r 1.3 t^2/2, and |s| r turn half <= 4, so by 2.4. The largest
+    value of the integrand is at most 3 (1 + rate + |s| turn) times its integral: at an end by the rate there, inside because its
+    logarithm has a second derivative of at least -1 - |s| turn^2.
     """
+    size = max(abs(demand.low), abs(demand.high))
     grid = np.linspace(low, high, 1025)
     turns = 1.3 * demand.frequency * float(slope(grid).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
@@ -92,7 +93,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Call
     def longest(x: np.ndarray) -> np.ndarray:
         steep = slope(x + 0.5)
         return np.minimum(np.minimum(min(1.5, 1.0 / turn), 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)),
-                          8.0 / (demand.high * steep + np.abs(x) + 2.5))
+                          8.0 / (size * steep + np.abs(x) + 2.5))
 
     total = np.concatenate([[0.0], np.cumsum(np.diff(grid) / longest(grid[1:]))])
     edges = np.interp(np.linspace(0.0, total[-1], check_size(total[-1] + 2.0)), total, grid)
@@ -101,7 +102,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Call
     inside = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     half = np.repeat(0.5 * np.diff(edges) / pieces, pieces)
     centres = np.repeat(edges[:-1], pieces) + half * (2.0 * inside + 1.0)
-    rate = demand.high * (float(slope(np.array(high))) + turn) + abs(high)
+    rate = size * (float(slope(np.array(high))) + turn) + abs(high)
     x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
     return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
 

@@ -235,6 +235,11 @@ class Pllr:
         return None
 
 
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        """The same of (Q, P), for pairs that are not their own mirror image."""
+        return None
+
+
 @dataclasses.dataclass(frozen=True)
 class Reversed(Pllr):
     """(Q, P) for a pair (P, Q)."""
@@ -295,7 +300,7 @@ class Reversed(Pllr):
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """Of a subsampled pair: 1 - e^eps (1-p) = p (1 - odds (e^eps - 1)) times the inner reversed one at the matching epsilon."""
         if not isinstance(self.inner, Subsampled):
-            return None
+            return self.inner.log_reversed_hockey_stick(epsilon)
         p, eps = self.inner.probability, np.asarray(epsilon, float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             used = (1.0 - p) / p * np.expm1(np.minimum(eps, 700.0))

@@ -51,6 +51,7 @@ from dp_edgeworth.pllr import RuleTooLargeError
 _RULE_ERROR = 1e-16
 _SUM_ERROR = 48.0  # units in the last place of the sum of the moduli
 _MOST_FREQUENCIES = 1 << 18
+_TILT_STEPS = np.array([-8.0, -4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0, 8.0])  # in deviations
 _TILT_RATIOS = np.array([0.18, 0.3, 0.42, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0])
 
 
@@ -262,6 +263,11 @@ def plan(composition: Composition, tilt: float, epsilon: float, log_g: float, to
         tilts = -1.0 / (1.0 + odds)
         candidates = np.ones(len(tilts), bool)
     k = composition.cgf(tilts, composition.demand(-1.0, max(float(tilts.max()), 0.0)))
+    spread = tilt * math.sqrt(float(k[2, _TILT_RATIOS == 1.0][0])) if tilt > 0 else 0.0
+    if 20.0 < spread < 1e12:  # K turns so sharply at the tilt that ratios would jump over it
+        near = tilt * (1.0 + _TILT_STEPS / spread)
+        tilts, candidates = np.append(tilts, near), np.append(candidates, near > 0.1 * tilt)
+        k = np.append(k, composition.cgf(near, composition.demand(-1.0, float(tilts.max()))), axis=1)
     log_bounds = log_kappa(tilts) + k[0] + k[3]
     edges = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
     others = np.concatenate([tilts, edges])
