@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dp_accounting import NeighboringRelation
 
 from comparisons import report
-from comparisons.cases import CASES, Case, adhoc, from_file
+from comparisons.cases import AR, CASES, Case, adhoc, from_file
 from comparisons.methods import ALIASES, DEFAULT, EXACT, METHODS, Ends, pick
 from comparisons.report import Row
 from comparisons.runner import MEMORY, OK, TIMEOUT, Limits, Outcome, judge, limited, measure
@@ -30,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="number of steps")
     parser.add_argument("--event", type=Path, metavar="FILE", help="an event tree as JSON (docs/event-json.md)")
     parser.add_argument("--neighboring-relation", choices=[relation.name for relation in NeighboringRelation],
-                        default=NeighboringRelation.ADD_OR_REMOVE_ONE.name, metavar="RELATION",
-                        help="with --event: ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL")  # fmt: skip
+                        metavar="RELATION", help="of an event of your own: ADD_OR_REMOVE_ONE (default), REPLACE_ONE or "
+                        "REPLACE_SPECIAL")  # fmt: skip
     add_limits(parser)
 
 
@@ -66,19 +67,26 @@ def _probability(text: str) -> float:
 def chosen_cases(arguments: argparse.Namespace) -> list[Case]:
     """The cases that the arguments of `run` ask for."""
     own = [getattr(arguments, name) for name in _AD_HOC]
-    if arguments.event is not None:
-        if any(value is not None for value in own) or arguments.case or not arguments.delta:
-            raise ValueError("--event takes --delta, and neither a case name nor parameters of a case of your own.")
-        relation = NeighboringRelation[arguments.neighboring_relation]
-        return [from_file(arguments.event, tuple(arguments.delta), relation)]
-    if any(value is not None for value in own):
-        if None in own or not arguments.delta or arguments.case:
-            flags = ", ".join("--" + name.replace("_", "-") for name in _AD_HOC)
-            raise ValueError(f"A case of your own takes {flags} and --delta together, and no case name.")
-        return [adhoc(own[0], own[1], own[2], tuple(arguments.delta))]
+    if arguments.event is not None or any(value is not None for value in own):
+        return [_own_case(arguments, own)]
+    if arguments.neighboring_relation is not None:
+        raise ValueError("--neighboring-relation is for an event of your own: a named case has its relation.")
     names = pick("CASE", arguments.case, CASES) or [name for name in CASES if name.startswith("dp-sgd-")]
     cases = [CASES[name] for name in names]
     return [replace(case, deltas=tuple(arguments.delta)) for case in cases] if arguments.delta else cases
+
+
+def _own_case(arguments: argparse.Namespace, own: list[Any]) -> Case:
+    """The event of a file, or DP-SGD with parameters from the command line."""
+    flags = ", ".join("--" + name.replace("_", "-") for name in _AD_HOC)
+    relation = NeighboringRelation[arguments.neighboring_relation or AR.name]
+    if arguments.event is not None:
+        if any(value is not None for value in own) or arguments.case or not arguments.delta:
+            raise ValueError(f"--event takes --delta, and neither a case name nor {flags}.")
+        return from_file(arguments.event, tuple(arguments.delta), relation)
+    if None in own or not arguments.delta or arguments.case:
+        raise ValueError(f"A case of your own takes {flags} and --delta together, and no case name.")
+    return replace(adhoc(own[0], own[1], own[2], tuple(arguments.delta)), relation=relation)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -198,6 +198,31 @@ def test_judgement(ends: methods.Ends, guarantee: str, status: str) -> None:
 # Cases, rows and the command line.
 
 
+def test_figure_3_left_gdp_and_rdp_miss_and_the_edgeworth_estimate_does_not() -> None:
+    """m 2,000 at p 0.01, noise 0.8, delta 0.015, where the exact epsilon is 1.83."""
+    case = cases.CASES["paper-figure-3-left"]
+    assert case.deltas == (0.015,) and 2000 in case.sizes
+    truth, estimate, gdp, rdp = _answers(case.build(2000), 0.015, ("EXACT", "EW_EST", "GDP", "RDP"))
+    assert abs(estimate - truth) < 0.01
+    assert gdp < truth - 0.05 and rdp > truth + 0.4
+
+
+def test_figure_5_fft_goes_negative_and_the_certified_interval_stays() -> None:
+    event, method = cases.CASES["paper-figure-5"].build(10**5), methods.METHODS
+    exact = methods.EXACT.ends(event, 0.1, AR)
+    assert judge(method["FFT"].ends(event, 0.1, AR), "interval", exact)[0] == "implausible"
+    for ours in ("EW_CERTIFIED", "EW_ADAPTIVE"):
+        ends = method[ours].ends(event, 0.1, AR)
+        assert judge(ends, "interval", exact) == ("ok", "")
+        assert ends[2] - ends[0] < 0.05  # type: ignore[operator]
+
+
+def _answers(event: dpa.DpEvent, delta: float, names: tuple[str, ...]) -> list[float]:
+    """Estimates, or upper ends where there is none."""
+    ends = [methods.METHODS[name].ends(event, delta, AR) for name in names]
+    return [float(upper if estimate is None else estimate) for _, estimate, upper in ends]  # type: ignore[arg-type]
+
+
 def test_every_case_builds_and_names_known_methods() -> None:
     for case in cases.CASES.values():
         assert isinstance(case.build(min(case.sizes)), dpa.DpEvent)
@@ -299,6 +324,7 @@ def test_an_earlier_file_is_kept(tmp_path: Path) -> None:
         (["run", "--event", "{tmp}/none.json", "--delta", "1e-5"], "none.json`: No such file"),
         (["run", "--event", "{tmp}/file", "--delta", "1e-5"], "comparisons run: $: "),
         (["run", "--event", "{tmp}/file"], "--event takes --delta"),
+        (["run", "dp-sgd-base", "--neighboring-relation", "REPLACE_ONE"], "a named case has its relation"),
         ([*OWN, "1.5", "--noise-multiplier", "1", "--steps", "9", "--delta", "0.1"], "must be above 0 and at most 1."),
         ([*OWN, "0.5", "--noise-multiplier", "nan", "--steps", "9", "--delta", "0.1"], "Found nan."),
         ([*OWN, "0.5", "--noise-multiplier", "1", "--steps", "0", "--delta", "0.1"], "at least 1. Found 0."),
