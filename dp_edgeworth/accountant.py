@@ -238,10 +238,12 @@ class EdgeworthIntervalAccountant(_EventAccountant):
 
 def _dominated(composition: Composition) -> Composition:
     """A composition with at most the true loss: the same one where every pair is exact."""
+    if all(pllr.dominated is pllr for pllr in composition.counts):
+        return composition
     counts: dict[Pllr, int] = {}
     for pllr, count in composition.counts.items():
         counts[pllr.dominated] = counts.get(pllr.dominated, 0) + count
-    return composition if counts == composition.counts else Composition(counts)
+    return Composition(counts)
 
 
 class ApproximateEdgeworthAccountant(_EventAccountant):

@@ -138,24 +138,27 @@ class Rule:
         """The same rule for (P, (1-p) P + p Q), one p per row."""
         p = np.asarray(probabilities, float)[:, None]
         values, log_weights = self.values, self.log_weights
+        loss = subsampled_loss(values, p)
         if self.lost.any():  # L = -inf becomes log(1 - p), a value like any other
-            values = np.concatenate([values, np.full((len(values), 1), -np.inf)], axis=1)
+            loss = np.concatenate([loss, np.broadcast_to(np.log1p(-p), (len(values), 1))], axis=1)
             with np.errstate(divide="ignore"):
                 log_weights = np.concatenate([log_weights, np.log(self.lost[:, None])], axis=1)
         edges, density = None, None
         if self.edges is not None and self.cell_log_density is not None:
-            edges = subsampled_loss(self.edges, p)
+            edges = loss if self.edges is self.values else subsampled_loss(self.edges, p)
             slope = np.log(p) + self.edges - edges  # log dL'/dL, increasing in L
             density = self.cell_log_density - np.maximum(slope[:, :-1], slope[:, 1:])
         missing = None
         if self.missing is not None:
             missing = np.array([self.missing[0], (1.0 - p[:, 0]) * self.missing[0] + p[:, 0] * self.missing[1]])
-        return Rule(subsampled_loss(values, p), log_weights, np.zeros_like(self.lost),
+        return Rule(loss, log_weights, np.zeros_like(self.lost),
                     p[:, 0] * self.infinite, edges, density, missing)
 
 
 def subsampled_loss(loss: np.ndarray, p: np.ndarray) -> np.ndarray:
     """log(1 - p + p e^loss), to relative accuracy for small p, small loss and both tails."""
+    if np.max(p) <= 0.5 and np.max(loss, initial=0.0) <= 500.0:  # 1 - p + p e^loss >= 1/2: nothing cancels
+        return np.log1p(p * np.expm1(loss))
     with np.errstate(all="ignore"):
         near = np.log1p(p * np.expm1(np.clip(loss, -1.0, 500.0)))
         low = np.logaddexp(np.log1p(-p), np.log(p) + np.minimum(loss, -1.0))
