@@ -26,14 +26,10 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import _validate, conversion, heat_map, mechanisms, spectral, tilted_batch
+from dp_edgeworth import _validate, grid_intervals, heat_map, mechanisms, tilted_batch
 from dp_edgeworth.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.conversion import Direction
-from dp_edgeworth.pllr import RuleTooLargeError
 
 _LONG = 500  # grid points from which a progress bar is worth it
-_COARSE = 1e-4  # in epsilon: how well the direction that does not decide is resolved
 _AXES = ("sampling_probability", "noise_multiplier", "steps")
 
 
@@ -126,38 +122,24 @@ def _leaf(point: Point) -> dp_event.DpEvent:
 
 def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
                advance: Callable[[int], None]) -> list[np.ndarray]:
-    """Point by point; the pairs are made once for all step counts."""
+    """Sampled Gaussians together; what is none (no sampling, no noise, no loss) one at a time."""
     pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
-    result = np.empty((3, len(points)))
-    for i, point in enumerate(points):
-        pair = pairs[point[:2]]
-        if 0.0 < delta < 1.0 and tilted_batch.shift(pair.remove) is not None and pair.remove.dominated is pair.remove:
-            result[:, i] = _sampled_interval(pair, point[2], delta, tolerance)
-        else:
-            accountant = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point), point[2])
-            result[:, i] = accountant.get_epsilon_interval(delta)
+    together = [i for i, point in enumerate(points) if 0.0 < delta < 1.0 and _is_sampled(pairs[point[:2]], point[2])]
+    counts = np.array([points[i][2] for i in together], float)
+    found = grid_intervals.intervals([pairs[points[i][:2]] for i in together], counts, delta, tolerance, advance)
+    result = np.full((3, len(points)), math.nan)
+    result[:, together] = np.array(found).T if found else np.zeros((3, 0))
+    for i in np.setdiff1d(np.arange(len(points)), together):
+        accountant = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(points[i]), points[i][2])
+        result[:, i] = accountant.get_epsilon_interval(delta)
         advance(1)
     return list(result)
 
 
-def _sampled_interval(pair: mechanisms.Directions, count: int, delta: float, tolerance: float) -> np.ndarray:
-    """epsilon of a sampled Gaussian: "remove", and "add" too unless one look proves that it is not larger."""
-    remove, add = (Composition({pllr: count}) for pllr in pair)
-    bounds = conversion.epsilon_bounds([Direction(remove, remove)], np.array([delta]), tolerance)
-    if pair.remove != pair.add and not _stays_below(add, float(bounds.lower[0]), delta):
-        bounds = bounds.largest(conversion.epsilon_bounds([Direction(add, add)], np.array([delta]), tolerance))
-    return np.array(bounds)[:, 0]
-
-
-def _stays_below(composition: Composition, epsilon: float, delta: float) -> bool:
-    """Whether a coarse contour proves delta(epsilon) <= delta: far cheaper than this composition's own epsilon."""
-    log_delta = np.log(delta)
-    try:
-        tilt = spectral.positive_tilt(composition, float(log_delta))
-        contour = spectral.contour(composition, tilt, epsilon, float(log_delta), _COARSE * max(1.0, epsilon), slope=tilt)
-    except RuleTooLargeError:
-        return False
-    return bool(contour.bounds(np.array([epsilon])).upper[0] <= log_delta)
+def _is_sampled(pair: mechanisms.Directions, count: int) -> bool:
+    """Whether the pair is an exact one that is evaluated in batches."""
+    exact = pair.remove.dominated is pair.remove and pair.add.dominated is pair.add
+    return exact and 1 < count <= tilted_batch.MOST_COUNT and tilted_batch.shift(pair.remove) is not None
 
 
 def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,

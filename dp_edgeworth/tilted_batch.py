@@ -91,7 +91,13 @@ def epsilons(pllrs: Sequence[Pllr], counts: np.ndarray, delta: float, order: int
       counts: how often each is composed, at most `MOST_COUNT`.
       advance: called with the number of compositions that were just finished.
     """
-    result = np.full(len(pllrs), math.nan)
+    return saddles(pllrs, counts, delta, order, advance)[0]
+
+
+def saddles(pllrs: Sequence[Pllr], counts: np.ndarray, delta: float, order: int = 2,
+            advance: Callable[[int], None] = lambda done: None) -> np.ndarray:
+    """The same estimates, and below them the tilts c with K'(c) = epsilon; a tilt of -1 where epsilon is 0."""
+    result = np.full((2, len(pllrs)), math.nan)
     shifts = np.array([shift(pllr) for pllr in pllrs], float)
     for members in _groups(pllrs, shifts):
         largest, lows = float(shifts[members].max()), np.full(len(members), -1.0)
@@ -100,11 +106,12 @@ def epsilons(pllrs: Sequence[Pllr], counts: np.ndarray, delta: float, order: int
             index = members[open_]
             found, at_end = _within([pllrs[i] for i in index], counts[index], reach / largest, lows[open_],
                                     low_values[open_], math.log(delta), order)
-            result[index] = found
+            result[:, index] = found
             lows[open_], low_values[open_] = reach / largest, at_end
-            open_, reach = open_[np.isnan(found)], 2.0 * reach
+            open_, reach = open_[np.isnan(found[0])], 2.0 * reach
         advance(len(members))
-    return np.minimum(np.maximum(result, 0.0), counts * np.array([pllr.supremum for pllr in pllrs]))
+    result[0] = np.minimum(np.maximum(result[0], 0.0), counts * np.array([pllr.supremum for pllr in pllrs]))
+    return result
 
 
 def _groups(pllrs: Sequence[Pllr], shifts: np.ndarray) -> Iterator[np.ndarray]:
@@ -119,7 +126,7 @@ def _groups(pllrs: Sequence[Pllr], shifts: np.ndarray) -> Iterator[np.ndarray]:
 
 def _within(pllrs: list[Pllr], counts: np.ndarray, high: float, lows: np.ndarray, low_values: np.ndarray, target: float,
             order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Epsilons whose tilt is in (low, high], NaN where it is above; and the excess at `high`."""
+    """Epsilons and tilts where the tilt is in (low, high], NaN where it is above; and the excess at `high`."""
     demand = Demand(-float(order + 2), high + 1.0 + order + 2, 0.0, math.log(float(counts.max())))
     try:
         size = max(1, _MOST_NODES // type(pllrs[0]).rules(pllrs[:1], demand).values.shape[1])
@@ -129,12 +136,12 @@ def _within(pllrs: list[Pllr], counts: np.ndarray, high: float, lows: np.ndarray
             rows = _Rows(type(pllrs[0]).rules(pllrs[some], demand), counts[some], target, order)
             parts.append(_solved(rows, high, lows[some], low_values[some]))
     except RuleTooLargeError:
-        return np.full(len(pllrs), math.nan), np.full(len(pllrs), math.inf)
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        return np.full((2, len(pllrs)), math.nan), np.full(len(pllrs), math.inf)
+    return np.concatenate([part[0] for part in parts], axis=1), np.concatenate([part[1] for part in parts])
 
 
 def _solved(rows: _Rows, high: float, lows: np.ndarray, low_values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    result, at_end = np.full(len(lows), math.nan), rows.at(np.full(len(lows), high))[1]
+    result, at_end = np.full((2, len(lows)), math.nan), rows.at(np.full(len(lows), high))[1]
     inside = np.flatnonzero(at_end <= 0.0)
     if not len(inside):
         return result, at_end
@@ -143,21 +150,21 @@ def _solved(rows: _Rows, high: float, lows: np.ndarray, low_values: np.ndarray) 
     lows = np.where(unproved, -1.0 + 1e-6, lows[inside])  # where K' < 0 and delta is largest
     if unproved.any():
         values = np.where(unproved, rows.at(lows)[1], values)
-        result[inside[values <= 0.0]] = 0.0
+        result[:, inside[values <= 0.0]] = [[0.0], [-1.0]]
         keep = values > 0.0
         rows, inside, lows, values = rows.restricted(keep), inside[keep], lows[keep], values[keep]
     if len(inside):
-        result[inside] = _largest_root(rows, np.log1p(lows), math.log1p(high), values, at_end[inside])
+        result[:, inside] = _largest_root(rows, np.log1p(lows), math.log1p(high), values, at_end[inside])
     return result, at_end
 
 
 def _largest_root(rows: _Rows, low: np.ndarray, high: float, at_low: np.ndarray, at_high: np.ndarray) -> np.ndarray:
-    """The epsilon at the root; at the largest one that a scan finds where the estimate is rough: the safe side."""
+    """epsilon and tilt at the root; at the largest one that a scan finds where the estimate is rough: the safe side."""
     root = _illinois(rows, low, np.full(len(low), high), at_low, at_high)
     epsilon, _ = rows.at(np.expm1(root))
     rough = np.flatnonzero(rows.rough)
     if not len(rough):
-        return epsilon
+        return np.array([epsilon, np.expm1(root)])
     some, a, at_a = rows.restricted(rough), root[rough], np.full(len(rough), math.nan)
     b, at_b = np.full(len(rough), high), at_high[rough]
     for fraction in np.linspace(0.0, 1.0, _SCAN + 2)[1:-1]:
@@ -170,8 +177,9 @@ def _largest_root(rows: _Rows, low: np.ndarray, high: float, at_low: np.ndarray,
     again = np.flatnonzero(~np.isnan(at_a))
     if len(again):
         some = some.restricted(again)
-        epsilon[rough[again]] = some.at(np.expm1(_illinois(some, a[again], b[again], at_a[again], at_b[again])))[0]
-    return epsilon
+        root[rough[again]] = _illinois(some, a[again], b[again], at_a[again], at_b[again])
+        epsilon[rough[again]] = some.at(np.expm1(root[rough[again]]))[0]
+    return np.array([epsilon, np.expm1(root)])
 
 
 def _illinois(rows: _Rows, a: np.ndarray, b: np.ndarray, at_a: np.ndarray, at_b: np.ndarray) -> np.ndarray:

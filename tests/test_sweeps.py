@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, tilted_batch
 from dp_edgeworth.sweeps import sweep
 
 matplotlib.use("Agg")
@@ -36,13 +36,43 @@ def test_estimates_are_those_of_the_tilted_accountant(relation):
         assert result.epsilon[index] == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-7)
 
 
-def test_certified_intervals_are_those_of_the_accountant_and_near_the_estimates():
-    result = sweep(**AXES, target_delta=1e-5, certified=True)
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+@pytest.mark.parametrize("delta, tolerance", [(1e-5, 1e-6), (1e-10, 1e-4), (0.4, 1e-6)])
+def test_certified_intervals_agree_with_the_accountant(relation, delta, tolerance):
+    result = sweep(**AXES, target_delta=delta, neighboring_relation=relation, certified=True, tolerance=tolerance)
+    assert np.all(result.lower <= result.estimate) and np.all(result.estimate <= result.upper)
+    assert np.all(result.upper - result.lower <= tolerance * np.maximum(1.0, result.lower))
     for index, event in _points(result):
-        expected = EdgeworthIntervalAccountant().compose(event).get_epsilon_interval(1e-5)
-        assert (result.lower[index], result.upper[index]) == pytest.approx((expected.lower, expected.upper), rel=1e-12)
-    # on this grid; docs/event-tree-analysis.md shows where the estimate is far worse
-    assert np.allclose(sweep(**AXES, target_delta=1e-5).epsilon, result.epsilon, rtol=1e-2)
+        expected = EdgeworthIntervalAccountant(relation).compose(event).get_epsilon_interval(delta)
+        assert result.lower[index] <= expected.upper and expected.lower <= result.upper[index]
+
+
+@pytest.mark.parametrize("p, sigma, steps, exact", [
+    # 80-bit arithmetic, an implementation of its own
+    (0.01, 0.8, 10_000, 10.053634770654), (0.05, 1.0, 200, 4.765919348435)])
+def test_certified_intervals_contain_the_exact_value(p, sigma, steps, exact):
+    result = sweep(sampling_probability=p, noise_multiplier=sigma, steps=steps, target_delta=1e-5, certified=True)
+    assert result.lower.item() <= exact <= result.upper.item() <= exact + 2e-5
+
+
+def test_a_wrong_suggestion_never_makes_a_false_interval(monkeypatch):
+    """The estimates are shifted by far more than they are ever off: intervals get wider at most."""
+    truth = sweep(**AXES, target_delta=1e-5, certified=True)
+    saddles = tilted_batch.saddles
+    for factor in ([[0.3], [1.0]], [[3.0], [1.0]], [[1.0], [0.2]], [[1.0], [5.0]], [[np.nan], [np.nan]]):
+        monkeypatch.setattr(tilted_batch, "saddles", lambda *given, factor=factor: np.array(factor) * saddles(*given))
+        found = sweep(**AXES, target_delta=1e-5, certified=True)
+        assert np.all(found.lower <= truth.upper) and np.all(truth.lower <= found.upper)
+        assert np.all(found.upper - found.lower <= 1e-6 * np.maximum(1.0, found.lower))
+
+
+def test_estimates_are_near_where_many_samples_share_the_loss():
+    """1e-5 where steps x probability >= 50. At 10 (p 0.01, 1,000 steps, noise 1) the expansion is off by 0.7 %:
+    docs/event-tree-analysis.md shows where it is far worse."""
+    estimate, exact = sweep(**AXES, target_delta=1e-5), sweep(**AXES, target_delta=1e-5, certified=True)
+    error = np.abs(estimate.epsilon / exact.epsilon - 1.0)
+    many = np.multiply.outer(exact.sampling_probability, exact.steps)[:, None, :] >= 50.0
+    assert np.all(error[np.broadcast_to(many, error.shape)] < 1e-5)
 
 
 def test_edges_of_the_grid():
