@@ -261,6 +261,7 @@ def afa_quadrature() -> list[Claim]:
         ("1500 x Gaussian(80)", SelfComposedDpEvent(GaussianDpEvent(80.0), 1500)),
         ("10 x Laplace(5)", SelfComposedDpEvent(LaplaceDpEvent(5.0), 10)),
         ("p 0.01, noise 0.8, m 10,000", dp_sgd(0.01, 0.8, 10_000)),
+        ("p 4e-6, noise 0.8, m 1e10", dp_sgd(4e-6, 0.8, 10**10)),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -105,11 +105,11 @@ FINDINGS: dict[str, Finding] = {
         "alpha as a survival function, which is fairer to the method.",
     ),
     "afa-quadrature": Finding(
-        "autodp's Analytical Fourier Accountant is right for Gaussians and wrong for Laplace",
+        "autodp's Analytical Fourier Accountant is right for Gaussians, wrong for Laplace and for large m",
         checks.afa_quadrature,
         "Its inversion uses 700 fixed nodes on the whole line. A Laplace loss has atoms, so its "
         "characteristic function does not decay and no fixed rule can follow it. For sampled Gaussians "
-        "the error of its inner quadrature shows. Besides, release 0.2.3.1 calls "
+        "the error of its inner quadrature shows, the more the larger m. Besides, release 0.2.3.1 calls "
         "scipy.integrate.quadrature, gone since SciPy 1.14, and hands minimize_scalar bounds that current "
         "SciPy obeys; the adapter mends both.",
     ),

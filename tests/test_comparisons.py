@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import dp_accounting as dpa
@@ -19,7 +20,7 @@ pytest.importorskip("prv_accountant")
 
 from rich.console import Console
 
-from comparisons import cases, cli, gaussian_limit, methods, peers, report, runner, table, workloads
+from comparisons import cases, cli, gaussian_limit, methods, peers, report, runner, speed, table, workloads
 from comparisons import run as run_command
 from comparisons.runner import Limits, judge, limited
 
@@ -451,6 +452,11 @@ def test_speed_targets_are_read_in_both_directions() -> None:
     assert workloads.Result("a", target="at least 1").met == "no"
     assert workloads.Result("a").met == ""
     assert workloads.clock(0.0123) == "12.3 ms" and workloads.clock(2.0) == "2 s"
+
+
+def test_profile_counts_the_products_of_the_transform() -> None:
+    text = speed.profile(partial(workloads.ask, workloads.certified, cases.dp_sgd(0.05, 1.0, 1000)))
+    assert "complex multiply-adds" in text and "0.00e+00" not in text
 
 
 def test_every_command_of_the_table_has_its_module() -> None:
