@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -9,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, bounds, reverse, subsample
+from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, bounds, distances, reverse, subsample
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.moments import PllrMoments, all_leaves, is_constant, leaf_moments, sum_moments
 from dp_edgeworth.noise import SampledReplacement, SampledWithoutReplacement
@@ -18,7 +19,7 @@ from dp_edgeworth.pllr import Pllr, Rule
 mp = mpmath.mp.clone()
 mp.dps = 30
 LEGENDRE = mpmath.calculus.quadrature.GaussLegendre(mp).calc_nodes(5, mp.prec)  # 48 nodes
-FINE = [x / 2 for x in range(-26, 64)]  # for large shifts, where L bends within 1/mu
+FINE = list(range(-13, 32, 2))  # for large shifts, where L bends within 1/mu
 LINE = [-13, -10, -7, -4, -2, 0, 1, 2, 4, 6, 9, 12, 16, 22]
 
 
@@ -101,13 +102,13 @@ def nodes(law, tilt, kink=None):
 
 
 def exact_moments(law, tilt):
-    """Deviation and standardised moments of L under P (tilt -1) or Q (tilt 0), in 30 digits."""
+    """Mean, deviation and standardised moments of L under P (tilt -1) or Q (tilt 0), in 30 digits."""
     smooth = nodes(law, tilt)
     mean = mp.fsum(v * w for v, w in smooth)
     cut = [(v - mean, w) for v, w in nodes(law, tilt, mean)]
     sd = mp.sqrt(mp.fsum(c**2 * w for c, w in cut))
     powers = (lambda c: c**3, lambda c: c**4, abs, lambda c: abs(c) ** 3)
-    return [sd, *(mp.fsum(g(c / sd) * w for c, w in cut) for g in powers)]
+    return mean, sd, *(mp.fsum(g(c / sd) * w for c, w in cut) for g in powers)
 
 
 PAIRS = {
@@ -129,17 +130,38 @@ PAIRS = {
 }  # fmt: skip
 
 
+@functools.cache
+def exact_of(name, tilt):
+    return exact_moments(PAIRS[name][1], tilt)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("tilt", [-1, 0])
 def test_thirty_digits(name, tilt):
-    pllr, law = PAIRS[name]
-    found = leaf_moments(pllr, float(tilt))
-    exact = exact_moments(law, tilt)
+    pllr = PAIRS[name][0]
+    found, exact = leaf_moments(pllr, float(tilt)), exact_of(name, tilt)[1:]
     assert [float(a / b - 1) for a, b in zip(found, exact, strict=True)] == pytest.approx([0] * 5, abs=1e-10)
     mirror = leaf_moments(reverse(pllr), -1.0 - tilt)  # X of the reversed pair is -Y
     turned = 1 if pllr.mirror else -1
     other = found if not pllr.mirror else leaf_moments(pllr, -1.0 - tilt)
     assert mirror == pytest.approx((other[0], turned * other[1], *other[2:]), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("count", [1, 10**8])
+def test_standardisation_is_within_its_margin(name, count):
+    """Mean, deviation, rho_3 and E S^4 of sums, against 30 digits: what `distances` adds for their rounding covers it."""
+    composition = Composition({PAIRS[name][0]: count})
+    for tilt in (-1, 0):
+        exact_mean, sd, skewness, kurtosis = exact_of(name, tilt)[:4]
+        mean, deviation, rho = distances._standard(composition, float(tilt), 2)
+        margin = distances._rounding(composition, deviation)
+        assert margin < 1e-6
+        exact_deviation = sd * mp.sqrt(count)
+        assert abs(mean - count * exact_mean) <= margin * deviation
+        assert abs(exact_deviation / deviation - 1) <= margin
+        assert abs(rho[0] - skewness / mp.sqrt(count)) <= 6 * margin * max(1, kurtosis / count)
+        assert abs(rho[1] - (kurtosis - 3) / count) <= 16 * margin * max(1, kurtosis / count)
 
 
 def test_plain_rules_are_not_enough():
@@ -165,7 +187,7 @@ def test_batches():
     """Leaves of one kind in one array, in any order: the same as one at a time."""
     rng = np.random.default_rng(7)
     kinds = [
-        [subsample(GaussianShift(1 / noise), p) for noise, p in rng.uniform([0.3, 0.001], [20, 1], (300, 2))],
+        [subsample(GaussianShift(1 / noise), p) for noise, p in rng.uniform([0.3, 0.001], [20, 1], (80, 2))],
         [reverse(subsample(LaplaceShift(1 / scale), p)) for scale, p in rng.uniform([0.1, 0.001], [20, 1], (50, 2))],
         [Atoms((p, 1 - p), (1 - p, p)) for p in rng.uniform(0.1, 0.9, 40)] + [Atoms((0.2, 0.3, 0.5), (0.5, 0.3, 0.2))],
         [NormalMixture((0.0, c), (0.9, 0.1)) for c in rng.uniform(0.1, 3, 20)] + [NormalMixture((1.0,), (1.0,))],
@@ -200,7 +222,7 @@ def test_moments_of_sums():
     """Of two kinds of leaves, against `bounds.Moments.of_leaves` fed with 30-digit moments."""
     leaves = {"sampled gaussian": 1000, "sampled laplace": 7}
     found = sum_moments(Composition({PAIRS[name][0]: count for name, count in leaves.items()}), -1.0)
-    exact = [[float(v) for v in exact_moments(PAIRS[name][1], -1)] for name in leaves]
+    exact = [[float(v) for v in exact_of(name, -1)[1:]] for name in leaves]
     sd, skew, kurtosis, first, third = np.array(exact).T
     expected = bounds.Moments.of_leaves([*leaves.values()], variance=sd**2, third=skew * sd**3, fourth=kurtosis * sd**4,
                                         absolute_first=first * sd, absolute_third=third * sd**3)  # fmt: skip
