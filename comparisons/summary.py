@@ -44,7 +44,9 @@ def page(directory: Path) -> str:
 def _provenance(directory: Path) -> list[str]:
     """The header lines of the CSVs, each once."""
     lines: dict[str, None] = {}
-    for path in sorted(directory.glob("*.csv")):
+    for path in (directory / f"{name}.csv" for name in ("figures", "table", "speed", "findings")):
+        if not path.exists():
+            continue
         with path.open(encoding="utf-8") as file:
             lines.update((line[2:].strip(), None) for line in file if line.startswith(("# versions", "# machine")))
     return [f"- {line}" for line in lines] + [""]

@@ -28,7 +28,8 @@ COLUMNS = [
     "paper",
 ]  # fmt: skip
 TITLES = (
-    "method", "guarantee", "not ok", "|- exact|", "relative", "identical: m^", "up to m", "distinct: m^", "up to m", "paper says",
+    "method", "guarantee", "not ok", "distance to exact", "relative", "identical: m^", "up to m", "distinct: m^", "up to m",
+    "paper says",
 )  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _growth(rows: Sequence[Row]) -> tuple[str, str]:
     """The exponent fitted on the larger half of the sizes, where fixed costs count least; the largest size reached."""
     good = sorted((row.size, row.seconds) for row in rows if row.status != "error" and row.seconds is not None)
     if len(good) < 3:
-        return "", f"{good[-1][0]:.0e}" if good else "none"
+        return "", f"{good[-1][0]:.0e}" if good else "none" if rows else "not measured"
     upper = good[-max(3, math.ceil(len(good) / 2)) :]
     return f"{exponent(*zip(*upper, strict=True)):.2f}", f"{good[-1][0]:.0e}"
 
