@@ -23,7 +23,7 @@ from dp_edgeworth.mechanisms import Directions
 from dp_edgeworth.pllr import RuleTooLargeError
 
 _COARSE = 1e-4  # in epsilon: how well a direction that does not decide is resolved
-_HALF_WIDTHS = np.geomspace(1e-3, 0.5, 7)  # of the interval, in units of its tolerance
+_HALF_WIDTHS = np.geomspace(1e-3, 0.49, 12)  # of the interval, in units of its tolerance
 
 
 def intervals(pairs: Sequence[Directions], counts: np.ndarray, delta: float, tolerance: float,

@@ -30,6 +30,7 @@ from dp_edgeworth import _validate, grid_intervals, heat_map, mechanisms, tilted
 from dp_edgeworth.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 
 _LONG = 500  # grid points from which a progress bar is worth it
+_FEWEST_SAMPLES = 0.1  # steps times probability, below which the estimates are off by an order of magnitude
 _AXES = ("sampling_probability", "noise_multiplier", "steps")
 
 
@@ -122,9 +123,9 @@ def _leaf(point: Point) -> dp_event.DpEvent:
 
 def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
                advance: Callable[[int], None]) -> list[np.ndarray]:
-    """Sampled Gaussians together; what is none (no sampling, no noise, no loss) one at a time."""
+    """Sampled Gaussians together; the others (no sampling, no noise, hardly a sample) one at a time."""
     pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
-    together = [i for i, point in enumerate(points) if 0.0 < delta < 1.0 and _is_sampled(pairs[point[:2]], point[2])]
+    together = [i for i, point in enumerate(points) if 0.0 < delta < 1.0 and _is_suggested(point, pairs[point[:2]])]
     counts = np.array([points[i][2] for i in together], float)
     found = grid_intervals.intervals([pairs[points[i][:2]] for i in together], counts, delta, tolerance, advance)
     result = np.full((3, len(points)), math.nan)
@@ -136,10 +137,11 @@ def _certified(points: list[Point], delta: float, relation: NeighboringRelation,
     return list(result)
 
 
-def _is_sampled(pair: mechanisms.Directions, count: int) -> bool:
-    """Whether the pair is an exact one that is evaluated in batches."""
+def _is_suggested(point: Point, pair: mechanisms.Directions) -> bool:
+    """Whether the pair is an exact one that is evaluated in batches, and the estimates are good for a suggestion."""
     exact = pair.remove.dominated is pair.remove and pair.add.dominated is pair.add
-    return exact and 1 < count <= tilted_batch.MOST_COUNT and tilted_batch.shift(pair.remove) is not None
+    enough = point[0] * point[2] >= _FEWEST_SAMPLES and 1 < point[2] <= tilted_batch.MOST_COUNT
+    return exact and enough and tilted_batch.shift(pair.remove) is not None
 
 
 def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,
