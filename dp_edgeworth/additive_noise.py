@@ -27,7 +27,7 @@ _LARGEST_ERROR = 1e-13  # absolute error of a cdf that is put up with
 
 # Families that are log-concave from this value of this shape on; the check on points alone could miss a shape just below it.
 _CONCAVE_FROM = {"gennorm": ("beta", 1.0), "gamma": ("a", 1.0), "erlang": ("a", 1.0), "chi2": ("df", 2.0),
-                 "weibull_min": ("c", 1.0), "weibull_max": ("c", 1.0)}
+                 "weibull_min": ("c", 1.0), "weibull_max": ("c", 1.0), "t": ("df", math.inf)}
 # Limits of the slope of -log f on the left and on the right, where known: the loss of a shift s is at most s times that.
 _RATES: dict[str, Callable[..., tuple[float, float]]] = {
     "logistic": lambda: (1.0, 1.0),

@@ -423,9 +423,7 @@ def _noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Direction
     if math.isinf(shift):
         return NON_PRIVATE
     pair: Pllr = NoiseShift(noise, shift)
-    if shift >= noise.width:
-        pair = DISJOINT
-    elif shift < _SMALLEST_NOISE_SHIFT:
+    if shift < _SMALLEST_NOISE_SHIFT:
         pair = RoundedUp((1.0, 0.0), (NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove))
     elif shift > _LARGEST_NOISE_SHIFT:
         pair = RoundedUp((1.0, 0.0), (DISJOINT, NO_LOSS.remove))

@@ -151,6 +151,9 @@ class NoiseShift(Pllr):
 @functools.lru_cache(maxsize=256)
 def _halves(noise: AdditiveNoise, shift: float) -> tuple[HalfCurve, HalfCurve]:
     """The upper and the lower pair."""
+    if shift >= noise.width:
+        disjoint = HalfCurve(*(np.zeros(0) for _ in range(4)), infinite=1.0, centre=0.0)
+        return disjoint, disjoint
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
     losses = _thinned(np.concatenate([curve.losses for curve in curves]))
     return _upper_half(curves, losses), _lower_half(curves, losses)
@@ -214,6 +217,7 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     return _Curve(loss, heights, log_p_tails, q_tails, infinite)
 
 
+@np.errstate(all="ignore")
 def _knots(tail: Tail, shift: float) -> np.ndarray:
     """From x_0, where the loss is 0, to the end of the tail.
 
@@ -237,7 +241,6 @@ def _knots(tail: Tail, shift: float) -> np.ndarray:
     return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(count)), area, x), [last]]))
 
 
-@np.errstate(all="ignore")
 def _knot_density(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray) -> np.ndarray:
     """The largest of g^{1/3} dL between neighbouring points, over all tilts, less of it in tails that are seldom asked for."""
     joint = _TILTS[:, None] * 0.5 * (loss[1:] + loss[:-1]) + log_mass + 2.0 * np.log(np.diff(loss) / width)
@@ -252,7 +255,6 @@ def _rarity(log_mass: np.ndarray) -> np.ndarray:
     return (log_mass.max() - log_mass) / 40.0
 
 
-@np.errstate(all="ignore")
 def _rounding_at_one_knot(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray, density: np.ndarray) -> float:
     """Estimate of the relative width of epsilon times the number of knots squared: (c+1) E_c[w^2] / (8 E_c[L]), over the tilts c."""
     middle = 0.5 * (loss[1:] + loss[:-1])
@@ -324,6 +326,7 @@ def _bends(losses: np.ndarray, heights: np.ndarray, i: int, j: int, k: int) -> b
     return bool(before > (heights[j] - heights[k]) / math.expm1(min(losses[k] - losses[j], 700.0)))
 
 
+@np.errstate(all="ignore")
 def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
     """The largest of all tangents at the knots; each kink is where one takes over from the next."""
     # Both have the same height at loss 0; the flatter one goes on.
@@ -331,7 +334,7 @@ def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
     better = other[0] > value
     better[0] = False
     log_p, q_tails = np.where(better, other[1], log_p), np.where(better, other[2], q_tails)
-    fresh = np.append(True, np.diff(log_p) != 0.0)
+    fresh = np.append(True, log_p[1:] != log_p[:-1])
     log_p, q_tails = np.append(log_p[fresh], -np.inf), np.append(q_tails[fresh], max(curve.infinite for curve in curves))
     while True:
         q_masses, kinks = -np.diff(q_tails), _kinks(log_p, q_tails)
@@ -347,7 +350,6 @@ def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
                      max(1.0 - fit * outside, 0.0))
 
 
-@np.errstate(all="ignore")
 def _kinks(log_p: np.ndarray, q_tails: np.ndarray) -> np.ndarray:
     """log(q/p) of the masses between neighbouring tails, from their difference where that is small."""
     p_masses, q_masses = -np.diff(np.exp(log_p)), -np.diff(q_tails)
