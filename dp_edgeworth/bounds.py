@@ -8,7 +8,7 @@ lemma_4_3          Delta_1                K3, K3~, K4, lambda3                  
 sharp              Delta_1                the same; smaller if i.i.d.           m^(-1/2)      5,000 cells
 berry_esseen       sup_x |F(x) - Phi(x)|  the same                              m^(-1/2)      as sharp
 sharp_smooth       Delta_1                the same, integral of |f_S|/u         m^-1          2,500 cells
-prawitz            Delta_k, k = 1, 2, 3   the cf f_S itself, E S^4              m^(-(k+1)/2)  1,000 values
+prawitz            Delta_k, k = 1, 2, 3   the cf f_S itself, E S^4              m^(-(k+1)/2)  200 to 6,000 values
 chernoff_tail      P(sum X >= epsilon)    log-MGF of the sum                    exponential   300 values
 lipschitz_tail     P(sum X >= epsilon)    means, sub-Gaussian proxies           exponential   closed form
 theorem_4_5_tail   P(sum X >= epsilon)    subsampled Gaussian, X = L(xi)        exponential   24,000 cells
@@ -19,7 +19,9 @@ No cost grows with m. What applies when:
   above `lemma_4_3`, which is kept because it is the paper's own bound. Without smoothness m^(-1/2) is the true rate.
 * The cf is known to be small far out (say, from `leaf_envelope`): `sharp_smooth`; needs no value of the cf.
 * The cf can be evaluated: `prawitz`, usually within 25% of the truth. The order is that of the expansion until
-  1.26/T dominates, T being the point up to which |f_S| is known to be small.
+  1.26/T dominates, T being the point up to which |f_S| is known to be small. It is about the function E_k as given: S
+  need not be standardised exactly, which the bounds by moments take for granted.
+* Moments that are not known exactly: every bound by moments holds for upper bounds of K3, K3~, K4 and |lambda3|.
 * Upper tails: `chernoff_tail` is the best of them wherever a log-MGF is at hand; the others need less.
 
 Who proved it. [EA]: Wang, Gao, Zhang, Shen, Su, Wu, "Edgeworth Accountant: An Analytical Approach to Differential

@@ -282,6 +282,16 @@ def test_figure_4(count, lower, upper):
     assert widths[0] < 0.02 and widths[1] < 0.3 * widths[0] and widths[2] < 0.5 * widths[1]
 
 
+def test_growth_workload():
+    """Of `python -m comparisons speed`, what does not depend on the machine."""
+    pytest.importorskip("rich")
+    from comparisons import growth
+
+    width = growth._figure_4(10**4)[0]
+    assert width.met == "yes" and width.value < 0.03
+    assert growth._distinct(5) != growth._distinct(5)  # no run profits from the one before
+
+
 # epsilon at delta 0.1, noise 0.8, by comparisons/exact.py in 80 bits; its accuracy is 2e-14.
 FIGURE_4 = {
     "0.4/sqrt m": (lambda m: 0.4 / math.sqrt(m),
