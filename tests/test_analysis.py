@@ -8,10 +8,13 @@ import matplotlib
 import numpy as np
 import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dp_edgeworth import EdgeworthIntervalAccountant, attribution, report
 from dp_edgeworth.analysis import explain
 from dp_edgeworth.composition import Composition
+from dp_edgeworth.description import rounded_down, rounded_up
 
 matplotlib.use("Agg")
 RO = NeighboringRelation.REPLACE_ONE
@@ -161,6 +164,27 @@ def test_the_picture_has_labels(tree_report):
     assert axes.get_xlabel() == "share of epsilon" and axes.get_ylabel()
     assert sum(bar.get_width() for bar in axes.patches if bar.get_y() == pytest.approx(0.5)) == pytest.approx(1.0)
     matplotlib.pyplot.close(axes.figure)
+
+
+def test_narrow_bars_are_explained_below_the_picture():
+    event = dpa.ComposedDpEvent([*(dpa.LaplaceDpEvent(4.0 + i) for i in range(5)), dpa.GaussianDpEvent(1.0)])
+    axes = explain(event, target_delta=1e-5).plot()
+    texts = [text.get_text() for text in axes.texts]
+    assert any(text.startswith("Gaussian(1)") for text in texts) and "1" in texts
+    assert any("1  Laplace(4)" in text for text in texts)
+    matplotlib.pyplot.close(axes.figure)
+
+
+@given(st.floats(1e-320, 1e300), st.integers(1, 10))
+def test_printed_bounds_are_rounded_outward(value, digits):
+    up, down = float(rounded_up(value, digits)), float(rounded_down(value, digits))
+    assert down <= value <= up
+    if value > 1e-290:
+        assert up - down <= 1.001 * 10.0 ** (1 - digits) * value
+
+
+def test_what_is_printed_is_a_bound(tree_report):
+    assert float(str(tree_report).split()[2]) >= tree_report.epsilon
 
 
 def test_bad_input_is_refused():

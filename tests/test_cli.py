@@ -145,6 +145,16 @@ def test_what_cannot_be_certified_is_code_1(capsys, tmp_path):
     assert code == 1 and "steps" in err
 
 
+def test_the_statement_lists_what_was_accounted(capsys, tmp_path):
+    path = tmp_path / "event.json"
+    events = [dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(40.0), 3), *map(dpa.LaplaceDpEvent, range(30, 50))]
+    path.write_text(to_json(dpa.ComposedDpEvent(events)))
+    arguments = ("epsilon", "--event", path, "--target_delta", "1e-5")
+    lines = json.loads(run(capsys, *arguments, "--json")[1])["accounted"]
+    assert lines[:2] == ["3 x Gaussian(40)", "Laplace(30)"] and lines[-1] == "... and 13 more"
+    assert "  accounted      3 x Gaussian(40)\n                 Laplace(30)\n" in run(capsys, *arguments)[1]
+
+
 def test_no_privacy_is_an_answer(capsys):
     code, out, _ = run(capsys, "epsilon", "--noise_multiplier", "0", "--target_delta", "1e-5")
     assert code == 0 and "not differentially private" in out

@@ -97,6 +97,16 @@ def test_csv_and_picture(tmp_path):
     axes = result.plot(at=1)
     assert axes.get_xlabel() == "sampling probability" and axes.get_ylabel() == "noise multiplier"
     assert "20,000" in axes.get_title()
+    numbers = [float(text.get_text()) for text in axes.texts]  # in the cells, rounded up
+    assert len(numbers) == 9 and min(numbers) >= result.epsilon[:, :, 1].min()
+    matplotlib.pyplot.close(axes.figure)
+
+
+def test_a_large_grid_has_lines_of_equal_epsilon():
+    axes = sweep(sampling_probability=np.geomspace(0.01, 0.2, 10), noise_multiplier=np.linspace(1, 3, 9), steps=1_000,
+                 target_delta=1e-5).plot()
+    assert axes.get_xscale() == "log" and axes.get_yscale() == "linear"
+    assert {"2", "4", "8"} <= {text.get_text() for text in axes.texts}
     matplotlib.pyplot.close(axes.figure)
 
 

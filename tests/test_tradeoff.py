@@ -102,6 +102,11 @@ def test_degenerate_events():
     assert isinstance(_band(dpa.GaussianDpEvent(1.0), 0.1).lower, float)
 
 
+def test_nothing_lost_is_mu_zero():
+    accountant = EdgeworthIntervalAccountant().compose(dpa.NoOpDpEvent())
+    assert accountant.get_gdp_mu() == 0.0 and accountant.get_advantage() == 0.0
+
+
 def test_advantage_is_total_variation():
     accountant = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0))
     found = tradeoff.advantage(accountant.get_delta_interval)
