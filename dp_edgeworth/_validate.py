@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+_LARGEST = 10**300  # what still is a float after some arithmetic
+
 
 def number(name: str, value: Any) -> float:
     """A real number, NaN excluded."""
@@ -69,12 +71,14 @@ def integer(name: str, value: Any, minimum: int) -> int:
         raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {value!r}.") from None
     if result < minimum:
         raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {value!r}.")
+    if result > _LARGEST:
+        raise ValueError(f"`{name}` must be at most 1e300. Found about 1e{math.log10(result):.0f}.")
     return result
 
 
 def sequence(name: str, value: Any) -> list[Any]:
     """A non-empty one-dimensional sequence."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         raise ValueError(f"`{name}` must be a non-empty sequence. Found {value!r}.")
     items = list(value)
     if not items:

@@ -173,7 +173,7 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
                  bound: str = "spectral", order: int = 1, tolerance: float = 1e-6):
         super().__init__(neighboring_relation)
-        if bound not in ("spectral", "uniform", "adaptive"):
+        if not isinstance(bound, str) or bound not in ("spectral", "uniform", "adaptive"):
             raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {bound!r}.")
         if _validate.integer("order", order, 1) > (3 if bound == "adaptive" else 1):
             raise ValueError("`order` must be 1, or up to 3 where `bound` is 'adaptive'. "

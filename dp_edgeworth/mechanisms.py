@@ -268,6 +268,8 @@ def _mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> P
         if weight > 0:
             merged[mu] = merged.get(mu, 0.0) + weight
     moving = sorted(mu for mu in merged if mu > 0)
+    if not moving:  # infinite noise
+        return NO_LOSS
     if len(moving) == 1:
         return _sampled_gaussian(moving[0], min(merged[moving[0]], 1.0), AR)
     chosen = sorted(merged)
@@ -373,7 +375,7 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     _require(event, relation, RS)
     noise = _validate.at_least_zero("noise_multiplier", event.noise_multiplier)
     counts = event.step_counts
-    listed = [counts] if not hasattr(counts, "__len__") else _validate.sequence("step_counts", counts)
+    listed = [counts] if not hasattr(counts, "__len__") or getattr(counts, "ndim", 1) == 0 else _validate.sequence("step_counts", counts)
     steps = [_validate.integer("step_counts", count, 0) for count in listed]
     if max(steps) == 0:
         raise ValueError(f"`step_counts` must have a positive entry. Found {counts!r}.")
@@ -396,10 +398,10 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
     if noise == 0.0:
         return NON_PRIVATE
     plain = _sampled_gaussian(_shift(noise, AR), p, relation)
-    full = float(stats.binom.sf(batch - 1, size - 1, p))
+    full = float(stats.binom.sf(float(batch - 1), float(size - 1), p))
     if full == 0.0:
         return plain
-    conditional = min(1.0, float(stats.binom.sf(batch, size, p)) * batch / full / size)
+    conditional = min(1.0, float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size)
     displaced = _sampled_gaussian(2.0 * _shift(noise, AR), conditional, RO)
     pairs = [pair if isinstance(pair, Directions) else Directions(pair, reverse(pair)) for pair in (displaced, plain)]
     return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(*pairs, strict=True)))

@@ -15,11 +15,11 @@ import pytest
 from cases import gaussian, repeated, sampled
 from scipy import integrate, stats
 
-from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, spectral
+from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, characteristic, spectral
 from dp_edgeworth.characteristic import log_characteristic
-from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.composition import EPSILON, Block, Composition
 from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift
-from dp_edgeworth.pllr import subsample
+from dp_edgeworth.pllr import Rule, subsample
 
 mpmath = pytest.importorskip("mpmath")
 from comparisons.exact import _delta_of, _directions  # noqa: E402
@@ -127,3 +127,211 @@ def test_bounded_noise_of_other_shapes(name, parameters, epsilon):
                 for a, b in itertools.pairwise(points))
     lower, _, upper = EdgeworthIntervalAccountant().compose(AdditiveNoiseDpEvent(name, parameters)).get_delta_interval(epsilon)
     assert lower - 1e-11 <= exact <= upper + 1e-11
+
+
+# Terms that are small beside others in real use: made large by hand, so that only the term in question can pay for what was changed.
+
+CHANGE = 1e-6
+
+
+def pushed(terms, turn, direction):
+    """The terms of a sum, each changed by the relative amount CHANGE so that the real part of the sum moves in one direction."""
+    return terms * np.exp(direction * CHANGE * np.sign((turn * terms).real))
+
+
+@every_event
+@pytest.mark.parametrize("tau2", [None, 1e-2])
+@pytest.mark.parametrize("direction", [-1.0, 1.0])
+def test_errors_of_the_terms_are_paid_for_in_both_sums(event, epsilon, tau2, direction):
+    """`term_errors` = x allows every term to be off by e^x - 1: of G, and of the density that the smoothing is charged by."""
+    exact_one = contour(event, epsilon, tau2=tau2)
+    off = dataclasses.replace(exact_one, term_errors=np.full(len(exact_one.log_terms), CHANGE))
+    turn = np.exp(-1j * epsilon * exact_one.frequencies)
+    sums = [("terms", "error")] + ([("densities", "density_error")] if tau2 else [])
+    for terms, error in sums:
+        right = getattr(exact_one._fixed, terms)
+        moved = (turn * (pushed(right, turn, direction) - right)).real.sum()
+        assert 0.0 < abs(moved) <= getattr(off._fixed, error)
+
+
+def test_errors_of_the_rules_are_paid_for_where_nothing_else_is():
+    """Terms that are computed as 0 may be e^-40 of the amplitude: that is all a rule promises."""
+    weights = np.full(100, 0.01)
+    assert spectral.sum_error(np.full(100, -900.0 + 0j), np.zeros(100), weights) >= math.exp(-40.0)
+
+
+@pytest.mark.parametrize("size", [10, 1000, 100_000])
+def test_additions_are_paid_for(size):
+    """At most 16 + log2(n/128) additions touch a term, half a unit in the last place each; and the product with the weights."""
+    terms, weights = np.zeros(size, complex), np.full(size, 1.0 / size)
+    without = spectral.sum_error(terms, np.zeros(size), weights, added=0.0)
+    assert without >= 8.0 * EPSILON * (1.0 - 1e-9)  # the exponential, the kernel and the weight of one term
+    assert spectral.sum_error(terms, np.zeros(size), weights) - without >= 0.5 * EPSILON * (16 + math.log2(max(size / 128, 1)))
+
+
+@every_event
+@pytest.mark.parametrize("tau2", [None, 1e-2])
+def test_rounded_phases_are_paid_for(event, epsilon, tau2):
+    """y eps is off by one unit in the last place of itself: each term turns by |y eps| units."""
+    found = contour(event, epsilon, tau2=tau2)
+    angle = epsilon * found.frequencies
+    for terms, error in [("terms", "phase_error")] + ([("densities", "density_phase_error")] if tau2 else []):
+        row = np.abs(getattr(found._fixed, terms))
+        assert 0.0 < float(row @ (EPSILON * angle)) <= epsilon * getattr(found._fixed, error)
+
+
+@every_event
+@pytest.mark.parametrize("tau2", [1e-3, 1e-2, 1.0])
+@pytest.mark.parametrize("highest", [0.02, 0.05, 0.1, 0.3])
+def test_cut_off_covers_what_was_cut(event, epsilon, tau2, highest):
+    """All frequencies beyond the last one, added up by their moduli, for G and for the density."""
+    whole, part = contour(event, epsilon, tau2=tau2, highest=1.5), contour(event, epsilon, tau2=tau2, highest=highest)
+    kept = len(part.log_terms)
+    for terms, error in (("terms", "error"), ("densities", "density_error")):
+        rest = np.abs(getattr(whole._fixed, terms)[kept:]).sum()
+        assert rest <= getattr(part._fixed, error)
+
+
+@every_event
+def test_an_error_of_the_log_mgf_moves_both_ends(event, epsilon):
+    found = contour(event, epsilon)
+    exact = exact_log_delta(event, epsilon)
+    for change in (-CHANGE, CHANGE):
+        off = dataclasses.replace(found, log_mgf=found.log_mgf + change, log_mgf_error=found.log_mgf_error + CHANGE)
+        bound = off.bounds(np.array([epsilon]))
+        assert bound.lower[0] <= exact + 1e-11 and exact - 1e-11 <= bound.upper[0]
+
+
+def test_rounding_of_the_amplitude_is_paid_for():
+    """K(c) - c eps, two numbers of size 1e9, is off by 1e-7: all of it must be in the interval."""
+    found = contour(*EVENTS[0])
+    epsilon = EVENTS[0][1]
+    large = dataclasses.replace(found, log_mgf=1e9)
+    bound = large.bounds(np.array([epsilon]))
+    assert bound.upper[0] - bound.lower[0] >= 2.0 * EPSILON * 1e9
+    far = dataclasses.replace(found, tilt=found.tilt * 1e9, other_tilts=found.other_tilts * 1e9)
+    bound = far.bounds(np.array([epsilon]))
+    assert bound.upper[0] - bound.estimate[0] >= EPSILON * far.tilt * epsilon
+
+
+def test_losses_left_out_are_paid_for():
+    """A probability of 1e-3 that was left out belongs to delta."""
+    event, epsilon = EVENTS[0]
+    found = contour(event, epsilon)
+    without = dataclasses.replace(found, log_dropped=math.log(1e-3)).bounds(np.array([epsilon]))
+    assert np.exp(without.upper[0]) >= np.exp(exact_log_delta(event, epsilon)) + 1e-3 * (1 - 1e-12)
+
+
+def complement_contour(tau2, period=1.0, highest=1.0, tilt=-0.5):
+    """G = 1 - delta of one small Gaussian leaf made of the closed form, by a negative tilt."""
+    sums = Composition({subsample(GaussianShift(1.0), 0.5): 50})
+    epsilon = 2.0
+    guess = spectral.contour(sums, tilt, epsilon, -0.5, 1e-9)
+    choice, others, bounds = spectral.plan(sums, guess.tilt, epsilon, float(guess.bounds(np.array([epsilon])).estimate[0]), 1e-9)
+    choice = dataclasses.replace(choice, period=choice.period * period)
+    decay = spectral._decay(sums, choice.tilt)
+    smoothing, last = spectral._smoothed(decay, choice, tau2) if tau2 else spectral._smoothing(decay, choice, 1e-9)
+    exact = guess.bounds(np.array([epsilon]))
+    return exact, spectral._evaluated(sums, choice, decay, smoothing, last * highest, others, bounds).bounds(np.array([epsilon]))
+
+
+@pytest.mark.parametrize("change", [{"tau2": 1e-3}, {"tau2": 0.1}, {"tau2": 1.0}, {"tau2": None, "period": 0.4},
+                                    {"tau2": None, "highest": 0.3}, {"tau2": 0.1, "period": 0.4, "highest": 0.3}], ids=str)
+def test_coarse_contours_of_the_complement(change):
+    """Smoothing lowers 1 - delta, so its price is on the other side; a fine contour, checked against c > 0, is the measure."""
+    fine, coarse = complement_contour(**change)
+    assert fine.upper[0] - fine.lower[0] < 1e-6
+    assert coarse.lower[0] <= fine.upper[0] and fine.lower[0] <= coarse.upper[0]
+    sums = Composition({subsample(GaussianShift(1.0), 0.5): 50})
+    other = spectral.contour(sums, 0.5, 2.0, math.log(-math.expm1(fine.estimate[0])), 1e-9).bounds(np.array([2.0]))
+    assert np.exp(other.lower[0]) + np.exp(fine.lower[0]) <= 1.0 <= np.exp(other.upper[0]) + np.exp(fine.upper[0])
+
+
+def test_aliases_include_the_rounding_of_their_own_bounds():
+    """`other_log_bounds` carries the rounding of K(c'): ten orders of magnitude more of it must be seen."""
+    event, epsilon = EVENTS[0]
+    found = contour(event, epsilon, period=0.3)
+    more = dataclasses.replace(found, other_log_bounds=found.other_log_bounds + 1.0)
+    assert more.bounds(np.array([epsilon])).lower[0] < found.bounds(np.array([epsilon])).lower[0]
+    sums = composition(event)
+    tilt = spectral.positive_tilt(sums, exact_log_delta(event, epsilon))
+    _, others, bounds = spectral.plan(sums, tilt, epsilon, exact_log_delta(event, epsilon), 1e-6)
+    k = sums.cgf(others[:-1], sums.demand(-1.0, float(others.max())))
+    np.testing.assert_array_less(spectral.log_kappa(others[:-1]) + k[0], bounds[:-1])
+    assert (k[3] > 0).all()
+
+
+@pytest.mark.parametrize("direction", [-1.0, 1.0])
+def test_errors_of_the_tilted_weights_reach_the_characteristic_function(direction):
+    sums = Composition({subsample(GaussianShift(1.0), 0.3): 1})
+    (block,) = sums.blocks(sums.demand(-1.0, 3.0, 20.0))
+    transform = block.transform(2.0)
+    signs = direction * np.sign(np.cos(3.0 * block.rule.values))
+    moved = transform.weights * (1.0 + CHANGE * signs)
+    units = CHANGE / EPSILON * np.ones(1)
+    off = dataclasses.replace(transform, weights=moved / moved.sum(), weight_error=2.0 * units,
+                              weighted_loss_error=2.0 * units * (transform.weights * np.abs(block.rule.values)).sum(axis=1))
+    right, _ = log_characteristic(block, transform, 0.1, 40)
+    logs, bounds = log_characteristic(block, off, 0.1, 40)
+    assert np.abs(logs - right).max() > 0.1 * CHANGE
+    assert (np.abs(np.expm1(right - logs)) <= np.expm1(bounds + 64.0 * EPSILON)).all()
+
+
+def test_error_of_the_fast_transform_is_that_of_its_theorem():
+    """Dutt and Rokhlin: the two terms of the header of `characteristic.py`, per unit of weight."""
+    scale, cells, spread = characteristic._LAMBDA, characteristic._OVERSAMPLING, characteristic._SPREAD
+    tails = sum(math.exp(-scale * l * l) for l in range(spread, spread + 60))
+    theorem = 2.1 * math.exp(-(math.pi**2 / scale) * (1 - 1 / cells)) + 2.1 * math.sqrt(scale / math.pi) * math.exp(
+        math.pi**2 / (4 * cells**2 * scale)) * tails
+    values, weights = np.linspace(-3.0, 40.0, 5000), np.full(5000, 1.0 / 5000)
+    gain, error = characteristic._non_uniform_fft(values, weights, 0.5, 2000)
+    y = 0.5 * np.arange(2001)[::97]
+    direct = characteristic._direct(values[None], weights[None], y)[:, 0]
+    assert (np.abs(gain[::97] - direct) <= error + 4.0 * EPSILON * y * np.abs(values).mean()).all()  # phases are charged elsewhere
+    assert error >= 0.9 * theorem
+    block = Block(np.ones(1), Rule(values[None], np.log(weights)[None], np.zeros(1), np.zeros(1)))
+    transform = block.transform(-1.0)
+    assert characteristic.log_characteristic(block, transform, 0.5, 2000)[1][1] >= error
+
+
+def exact_log_mgf(block, tilt):
+    with mpmath.workdps(50):
+        terms = [mpmath.exp((mpmath.mpf(tilt) + 1) * mpmath.mpf(float(v)) + mpmath.mpf(float(w)))
+                 for v, w in zip(block.rule.values[0], block.rule.log_weights[0], strict=True)]
+        return mpmath.log(mpmath.fsum(terms))
+
+
+@pytest.mark.parametrize("loss", [1e-3, 1.0, 30.0, 300.0])
+@pytest.mark.parametrize("tilt", [-0.5, 0.7, 12.3, 400.0])
+def test_rounding_of_the_log_mgf_is_within_its_bound(loss, tilt):
+    """Exponents of size t are rounded by t units in the last place: the bound must grow with them."""
+    low = -math.log1p(0.01 * math.expm1(min(loss, 300.0)))
+    rule = Rule(np.array([[loss, 0.3 * loss, low]]), np.log(np.array([[1e-5, 1e-3, 0.99899]])), np.zeros(1), np.zeros(1))
+    block = Block(np.ones(1), rule)
+    largest = (tilt + 1.0) * loss
+    exact, found = exact_log_mgf(block, tilt), block.cgf(np.array([tilt]))[:, 0]
+    assert abs(mpmath.mpf(float(found[0])) - exact) <= float(found[3])
+    assert float(found[3]) >= EPSILON * max(16.0, largest)
+    if largest > 2.0:  # otherwise the control variate assumes E_P[e^L] = 1, which holds for no three numbers
+        transform = block.transform(tilt)
+        assert abs(mpmath.mpf(float(transform.log_mgf[0])) - exact) <= float(transform.rounding[0])
+        assert float(transform.rounding[0]) >= EPSILON * max(16.0, largest)
+    transform = block.transform(tilt)
+    sizes = np.abs(rule.log_weights) + (tilt + 1.0) * np.abs(rule.values)
+    assert float(transform.weight_error[0]) >= float((transform.weights * sizes).sum())
+    assert float(transform.weighted_loss_error[0]) >= float((transform.weights * sizes * np.abs(rule.values)).sum())
+
+
+@pytest.mark.parametrize(("field", "tau2", "factor"), [
+    ("error", None, lambda epsilon, tau2: 1.0), ("phase_error", None, lambda epsilon, tau2: epsilon),
+    ("density_error", 1e-2, lambda epsilon, tau2: tau2), ("density_phase_error", 1e-2, lambda epsilon, tau2: tau2 * epsilon)])
+def test_every_sum_of_errors_moves_the_lower_end(field, tau2, factor):
+    """An error of x more, relative to the amplitude A, lowers the lower end by as much: by tau^2 x for the density."""
+    event, epsilon = EVENTS[0]
+    found, off = (contour(event, epsilon, tau2=tau2) for _ in range(2))
+    before = found.bounds(np.array([epsilon])).lower[0]
+    amplitude = found.log_mgf - found.tilt * epsilon
+    more = 0.01 * math.exp(before - amplitude)
+    off.__dict__["_fixed"] = off._fixed._replace(**{field: getattr(off._fixed, field) + more})
+    after = off.bounds(np.array([epsilon])).lower[0]
+    assert math.exp(before - amplitude) - math.exp(after - amplitude) >= 0.99 * more * factor(epsilon, tau2)

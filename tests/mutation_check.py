@@ -1,0 +1,125 @@
+"""Does a test notice when an error term of the certificate is missing? Removes each in turn and runs the tests of the certificate.
+
+    python tests/mutation_check.py                the table, in Markdown
+    python tests/mutation_check.py --only cut     only the terms whose name contains "cut"
+    python tests/mutation_check.py --all          with every test of tests/test_certificate.py (default: without the slow ones)
+
+A mutation is a replacement of text in a temporary copy of the package; text that is not found exactly as often as stated is an
+error, so that a term that was rewritten is not forgotten here. Exit code 1 if a removed term goes unnoticed. Not a test module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TESTS = ("tests/test_certificate.py",)
+SLOW = "not bounded_noise and not large and not laplace"
+
+
+class Mutation(NamedTuple):
+    """One error term: `old` in `module` becomes `new`."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+
+
+MUTATIONS = (
+    Mutation("aliases, all", "spectral", "total - error - self._aliases(eps)", "total - error"),
+    Mutation("aliases, right", "spectral", "return np.exp(np.minimum(both[0], 300.0)) + np.exp", "return np.exp"),
+    Mutation("aliases, left", "spectral", " + np.exp(np.minimum(both[1], 300.0))", ""),
+    Mutation("rounding of K(c') in the aliases", "spectral", "log_bounds = log_kappa(tilts) + k[0] + k[3]",
+             "log_bounds = log_kappa(tilts) + k[0]"),
+    Mutation("cut-off of G", "spectral", "error = sum_error(self.log_terms, self.term_errors, over) + cut",
+             "error = sum_error(self.log_terms, self.term_errors, over)"),
+    Mutation("cut-off of the density", "spectral", " + (cut / self.tau2 if self.tau2 > 0 else 0.0)", ""),
+    Mutation("price of smoothing, c > 0", "spectral", "down, middle = down - price, middle", "down, middle = down, middle"),
+    Mutation("price of smoothing, c < 0", "spectral", "up, middle = up + price, middle", "up, middle = up, middle"),
+    Mutation("errors of the density", "spectral", "density + fixed.density_error + np.abs(eps)", "density + np.abs(eps)"),
+    Mutation("rounded phases of the density", "spectral", " + np.abs(eps) * fixed.density_phase_error", ""),
+    Mutation("errors of the terms", "spectral", "return float(weights @ growth) + _RULE_ERROR", "return _RULE_ERROR"),
+    Mutation("rounding of one term", "spectral", "relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))", "relative = errors"),
+    Mutation("quadrature rules", "spectral", "_RULE_ERROR * float(weights.sum()) + ", ""),
+    Mutation("additions", "spectral", " + added * EPSILON * float(weights @ np.exp(log_terms.real))", ""),
+    Mutation("rounded phases of G", "spectral", "error = fixed.error + np.abs(eps) * fixed.phase_error", "error = fixed.error"),
+    Mutation("rounding of K(c)", "spectral", "base_error = self.log_mgf_error + 4.0", "base_error = 4.0"),
+    Mutation("rounding of K(c) - c eps", "spectral",
+             "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
+             "base_error = self.log_mgf_error + 0.0 * eps"),
+    Mutation("rounding of c eps alone", "spectral", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
+    Mutation("losses left out", "spectral", "upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)",
+             "upper = base + base_error + np.log(np.maximum(up, 0.0))"),
+    Mutation("characteristic function: recurrences and sums", "characteristic", "(growth + 20.0) * np.minimum(3.0, phase) + ", ""),
+    Mutation("characteristic function: phases", "characteristic", " + 4.0 * phase + tilted", " + tilted"),
+    Mutation("characteristic function: tilted weights", "characteristic", " + 4.0 * phase + tilted", " + 4.0 * phase"),
+    Mutation("characteristic function: FFT", "characteristic", "tilted) + extra", "tilted)"),
+    Mutation("characteristic function: size of the FFT error", "characteristic", "_FFT_ERROR = 2.0e-14", "_FFT_ERROR = 2.0e-16"),
+    Mutation("characteristic function: relative to its modulus", "characteristic", "2.0 * error * np.exp(-modulus)", "2.0 * error"),
+    Mutation("log-MGF: sums", "composition", "EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error", "EPSILON * (4.0 * exponent_error"),
+    Mutation("log-MGF: exponents", "composition", "_SUM_ERROR * scale + 4.0 * exponent_error", "_SUM_ERROR * scale"),
+    Mutation("tilted weights: exponents", "composition", "4.0 * (weights * sizes).sum(axis=1)", "0.0 * (weights * sizes).sum(axis=1)"),
+    Mutation("cumulant generating function: rounding", "composition", "EPSILON * (rounding @ self.counts)",
+             "0.0 * (rounding @ self.counts)"),
+    Mutation("cumulant generating function: exponents", "composition", " + 8.0 * np.abs(exponents) * np.sqrt(square)", ""),
+)
+
+
+def package_without(mutation: Mutation | None, directory: pathlib.Path) -> None:
+    """A copy of the package and the tests, with the term removed."""
+    for name in ("dp_edgeworth", "comparisons", "tests"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copy(ROOT / "pyproject.toml", directory)
+    if mutation is not None:
+        path = directory / "dp_edgeworth" / f"{mutation.module}.py"
+        text = path.read_text()
+        if (times := text.count(mutation.old)) != 1:
+            raise SystemExit(f"{mutation.name}: {path.name} must contain the text once. Found {times}: {mutation.old}")
+        path.write_text(text.replace(mutation.old, mutation.new))
+
+
+def first_failure(mutation: Mutation | None, every_test: bool) -> str:
+    """The name of the first test that fails, or ""."""
+    with tempfile.TemporaryDirectory(prefix="mutation_") as scratch:
+        package_without(mutation, pathlib.Path(scratch))
+        variables = {**os.environ, "PYTHONPATH": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", *TESTS]
+        command += [] if every_test else ["-k", SLOW]
+        done = subprocess.run(command, cwd=scratch, env=variables, capture_output=True, text=True, check=False)
+    failed = re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
+    if done.returncode not in (0, 1) or (done.returncode == 1 and not failed):
+        raise SystemExit(f"the tests did not run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return failed[0] if failed else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="TEXT", help="only terms whose name contains this")
+    parser.add_argument("--all", action="store_true", help="run the slow tests of the certificate, too")
+    arguments = parser.parse_args()
+    chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
+    with tempfile.TemporaryDirectory(prefix="mutation_") as scratch:
+        for number, mutation in enumerate(chosen):  # all texts are found, before any test runs
+            package_without(mutation, pathlib.Path(scratch) / str(number))
+    if failed := first_failure(None, arguments.all):
+        raise SystemExit(f"{failed} fails without any mutation")
+    print("| removed term | module | noticed by |\n|---|---|---|", flush=True)
+    unnoticed = 0
+    for mutation in chosen:
+        failed = first_failure(mutation, arguments.all)
+        unnoticed += not failed
+        print(f"| {mutation.name} | `{mutation.module}.py` | {f'`{failed}`' if failed else '**nothing**'} |", flush=True)
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""The ends of every range: an answer, finite or inf, no warning, bounded memory; and the closed form inside it where there is one.
+
+Closed forms are evaluated by mpmath in 80 digits at the exact values of the floats. The grid runs in a child process whose memory
+is limited, with warnings as errors; DP_EDGEWORTH_LONG=1 runs all of it instead of a Latin square.
+"""
+
+import decimal
+import fractions
+import itertools
+import math
+import os
+import subprocess
+import sys
+import warnings
+
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from cases import AR, BY_NAME, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
+from dp_accounting import dp_event
+
+import dp_edgeworth
+from dp_edgeworth import EdgeworthIntervalAccountant
+
+LONG = os.environ.get("DP_EDGEWORTH_LONG") == "1"
+GIGABYTES = 4
+ALMOST_ONE = 1 - 1e-16
+NOISES = (1e-12, 1e-7, 1e-3, 0.3, 1.0, 30.0, 1e6, 1e12)
+PROBABILITIES = (1e-12, 1e-6, 1e-2, 0.5, ALMOST_ONE, 1.0)
+COUNTS = (1, 2, 100, 10**7, 10**11, 10**15)
+DELTAS = (1e-300, 1e-100, 1e-16, 1e-5, 0.3, 0.999, ALMOST_ONE)
+EPSILONS = (0.0, 1e-12, 1e-3, 1.0, 30.0, 1e3, 1e6)
+
+
+# the grid ------------------------------------------------------------------------------------------------------------
+
+
+def leaf_events(noise, p):
+    """Leaves of every kind with this noise and sampling probability, and the relation for each."""
+    relation = AR if noise < 1.0 else RS
+    return [
+        (sampled(p, gaussian(noise)), relation),
+        (sampled(p, gaussian(noise)), RO),
+        (sampled(p, laplace(noise)), relation),
+        (laplace(noise), RO),
+        (sampled(p, dp_event.DiscreteLaplaceDpEvent(1.0 / noise, 2)), relation),
+        (sampled(p, dp_event.MixtureOfGaussiansDpEvent(noise, [0.0, 1e-9, 1.0], [0.25, 0.5, 0.25])), relation),
+        (dpa.TruncatedSubsampledGaussianDpEvent(1000, p, 500, noise), relation),
+        (dpa.RandomizedResponseDpEvent(p, 3), RO),
+        (dpa.SingleEpochTreeAggregationDpEvent(noise, [10**15]), RS),
+        (dpa.SampledWithoutReplacementDpEvent(10**12, max(1, int(p * 10**12)), gaussian(noise)), RO),
+        (dp_edgeworth.AdditiveNoiseDpEvent("logistic", {"scale": noise}), relation),
+    ]
+
+
+def grid():
+    """(event, relation, count): the leaf kinds take turns over a Latin square of noise, probability and count."""
+    turn = 0
+    for (i, noise), (j, p), (k, count) in itertools.product(*map(enumerate, (NOISES, PROBABILITIES, COUNTS))):
+        kinds = leaf_events(noise, p)
+        if LONG:
+            yield from ((event, relation, count) for event, relation in kinds)
+        elif (i + j + k) % 6 == 0:
+            yield (*kinds[turn % len(kinds)], count)
+            turn += 1
+
+
+def problem(event, relation, count):
+    """What is wrong with the answers, or "". Single answers and a whole array take different ways."""
+    accountant = EdgeworthIntervalAccountant(relation).compose(event, count)
+    for ask, targets, most in ((accountant.get_epsilon_interval, DELTAS, math.inf), (accountant.get_delta_interval, EPSILONS, 1.0)):
+        for target in (np.array(targets), *(targets if LONG else targets[:2] + targets[-2:])):
+            lower, estimate, upper = map(np.asarray, ask(target))
+            if not np.all((lower >= 0.0) & (lower <= estimate) & (estimate <= upper) & (upper <= most)):
+                return f"{ask.__name__}({target}): {lower} {estimate} {upper}"
+    return ""
+
+
+def run_part(part, parts):
+    """Runs inside the child process; prints what failed."""
+    import resource
+
+    limit = GIGABYTES << 30
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    warnings.simplefilter("error")
+    for number, (event, relation, count) in enumerate(grid()):
+        if number % parts == part:
+            try:
+                found = problem(event, relation, count)
+            except Exception as error:  # every failure is listed, not only the first
+                found = repr(error)
+            if found:
+                print(f"{event} {relation.name} x {count}: {found}", flush=True)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_grid_of_extremes(part):
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, __file__, str(part), "4"], env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
+
+
+# closed forms --------------------------------------------------------------------------------------------------------
+
+
+def exact(value):
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 80
+    return mpmath.mpf(value)
+
+
+def gaussian_delta(variance, epsilon):
+    """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), arXiv:1805.06530 Theorem 8."""
+    import mpmath
+
+    mu = mpmath.sqrt(variance)
+    return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+
+
+def laplace_delta(mu, epsilon):
+    """1 - e^{(eps - mu)/2} below mu."""
+    import mpmath
+
+    return -mpmath.expm1((epsilon - mu) / 2) if epsilon < mu else mpmath.mpf(0)
+
+
+def sampled_delta(delta, p, epsilon):
+    """The larger of p H(1 + (e^eps - 1)/p) and (1 - e^eps (1-p)) H(eps'), for a pair that is its own mirror image."""
+    import mpmath
+
+    growth = mpmath.expm1(epsilon)
+    remove = p * delta(mpmath.log1p(growth / p))
+    rest = 1 - mpmath.exp(epsilon) * (1 - p)
+    return max(remove, rest * delta(mpmath.log(mpmath.exp(epsilon) * p / rest))) if rest > 0 else remove
+
+
+def check(accountant, delta_of, epsilons=EPSILONS, deltas=DELTAS):
+    """delta(eps) lies in its interval; delta falls from above the target at the lower end of epsilon to below it at the upper."""
+    for epsilon in epsilons:
+        found = accountant.get_delta_interval(epsilon)
+        assert exact(found.lower) <= delta_of(exact(epsilon)) <= exact(found.upper), epsilon
+    for delta in deltas:
+        found = accountant.get_epsilon_interval(delta)
+        if found.lower > 0.0:
+            assert delta_of(exact(found.lower)) >= exact(delta), delta
+        if found.upper < math.inf:
+            assert delta_of(exact(found.upper)) <= exact(delta), delta
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", [1, 3, 10**15])
+def test_gaussians_contain_the_closed_form(noise, count, relation):
+    variance = count * (exact(2 if relation is RO else 1) / exact(noise)) ** 2
+    check(EdgeworthIntervalAccountant(relation).compose(gaussian(noise), count), lambda e: gaussian_delta(variance, e))
+
+
+def test_compositions_of_gaussians_contain_the_closed_form():
+    parts = [(noise, count) for noise, count in zip(NOISES[3:], COUNTS, strict=False)]
+    variance = sum(count / exact(noise) ** 2 for noise, count in parts)
+    event = composed(*(repeated(gaussian(noise), count) for noise, count in parts))
+    check(EdgeworthIntervalAccountant().compose(event), lambda e: gaussian_delta(variance, e))
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
+@pytest.mark.parametrize("noise", [*NOISES, 1e-300, 1e300])
+def test_laplace_contains_the_closed_form(noise, relation):
+    mu = exact(2 if relation is RO else 1) / exact(noise)
+    accountant = EdgeworthIntervalAccountant(relation).compose(laplace(noise))
+    check(accountant, lambda e: laplace_delta(mu, e))
+    lower, _, upper = accountant.get_epsilon_interval(0.0)
+    assert exact(lower) <= mu <= exact(upper) or upper == math.inf
+
+
+@pytest.mark.parametrize("p", PROBABILITIES[:-1])
+@pytest.mark.parametrize("noise", [0.01, 0.3, 1.0, 30.0, 1e6])
+def test_one_sampled_event_contains_the_closed_form(noise, p):
+    mu = 1 / exact(noise)
+    for event, delta_of in ((gaussian(noise), lambda e: gaussian_delta(mu * mu, e)), (laplace(noise), lambda e: laplace_delta(mu, e))):
+        accountant = EdgeworthIntervalAccountant().compose(sampled(p, event))
+        check(accountant, lambda e, delta_of=delta_of: sampled_delta(delta_of, exact(p), e), EPSILONS[:-2])
+
+
+@pytest.mark.parametrize("noise", [1e-300, 1e-12, 0.3, 0.999, ALMOST_ONE])
+@pytest.mark.parametrize("buckets", [2, 3, 10**9])
+def test_randomized_response_contains_the_closed_form(noise, buckets):
+    other = exact(noise) / buckets
+    own = 1 - exact(noise) + other
+    import mpmath
+
+    accountant = EdgeworthIntervalAccountant(RO).compose(dpa.RandomizedResponseDpEvent(noise, buckets))
+    check(accountant, lambda e: max(own - mpmath.exp(e) * other, mpmath.mpf(0)), EPSILONS[:-2])
+
+
+# types of numbers ----------------------------------------------------------------------------------------------------
+
+SCALARS = {"float64": np.float64, "float32": np.float32, "0-d": np.array, "0-d float32": lambda v: np.array(v, np.float32),
+           "float16": np.float16, "longdouble": np.longdouble, "Fraction": fractions.Fraction, "Decimal": decimal.Decimal}
+every_scalar = pytest.mark.parametrize("scalar", SCALARS.values(), ids=SCALARS)
+
+
+@every_scalar
+def test_targets_of_every_type(scalar):
+    """0.125 and 1.5 are the same number in every type."""
+    accountant = EdgeworthIntervalAccountant().compose(BY_NAME["sampled gaussian, m 200"].event)
+    assert accountant.get_epsilon(scalar(0.125)) == accountant.get_epsilon(0.125)
+    assert accountant.get_delta_interval(scalar(1.5)) == accountant.get_delta_interval(1.5)
+
+
+@every_scalar
+def test_fields_of_every_type(scalar):
+    events = [
+        (lambda s: dp_event.DiscreteLaplaceDpEvent(s(0.5), 2), AR),
+        (lambda s: dp_event.MixtureOfGaussiansDpEvent(s(1.5), [s(0.5), s(1.0)], [s(0.25), s(0.75)]), AR),
+        (lambda s: dpa.TruncatedSubsampledGaussianDpEvent(100, s(0.25), 30, s(1.5)), RO),
+        (lambda s: dpa.RandomizedResponseDpEvent(s(0.5), 3), RO),
+        (lambda s: dpa.SingleEpochTreeAggregationDpEvent(s(1.5), 5), RS),
+        (lambda s: dpa.SampledWithoutReplacementDpEvent(8, 2, gaussian(s(1.5))), RO),
+        (lambda s: dp_edgeworth.AdditiveNoiseDpEvent("logistic", {"scale": s(1.5)}, s(0.5)), AR),
+    ]
+    for make, relation in events:
+        found = [EdgeworthIntervalAccountant(relation).compose(make(kind)).get_epsilon_interval(1e-5) for kind in (scalar, float)]
+        assert found[0] == found[1], make(scalar)
+
+
+@pytest.mark.parametrize("integer", [np.int64, np.uint8, np.uint64, np.array], ids=["int64", "uint8", "uint64", "0-d"])
+def test_integer_fields_of_every_type(integer):
+    events = [
+        (lambda i: dpa.TruncatedSubsampledGaussianDpEvent(i(100), 0.25, i(30), 1.5), AR),
+        (lambda i: dpa.RandomizedResponseDpEvent(0.5, i(3)), RO),
+        (lambda i: dpa.SingleEpochTreeAggregationDpEvent(1.5, i(5)), RS),
+        (lambda i: dpa.SingleEpochTreeAggregationDpEvent(1.5, [i(5), i(9)]), RS),
+        (lambda i: dpa.SampledWithoutReplacementDpEvent(i(8), i(2), gaussian(i(2))), RO),
+        (lambda i: composed(repeated(gaussian(i(2)), i(200))), AR),  # by itself the ledger refuses it
+    ]
+    for make, relation in events:
+        found = [EdgeworthIntervalAccountant(relation).compose(make(kind)).get_epsilon_interval(1e-5) for kind in (integer, int)]
+        assert found[0] == found[1], make(integer)
+
+
+if __name__ == "__main__":
+    run_part(int(sys.argv[1]), int(sys.argv[2]))

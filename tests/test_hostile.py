@@ -1,0 +1,167 @@
+"""Hostile and broken input: every field of every event and every option of every constructor with values that cannot be right.
+
+Either a sentence that names the parameter, the constraint and the value (ValueError), or an answer that is a number; never another
+exception, a warning, NaN, or an accountant that has changed. `test_contract.py` has a list of single cases; here is the product.
+"""
+
+import decimal
+import math
+
+import attr
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from cases import AR, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
+from dp_accounting import dp_event, privacy_accountant
+
+import dp_edgeworth
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+
+HOSTILE = {
+    "nan": math.nan, "inf": math.inf, "-inf": -math.inf, "negative": -1.0, "tiny negative": -5e-324, "string": "1.0", "bytes": b"1",
+    "none": None, "bool": True, "complex": 1 + 0j, "list": [1.0], "empty list": [], "dict": {}, "array": np.ones(2),
+    "empty array": np.zeros(0), "nan array": np.array(math.nan), "Decimal nan": decimal.Decimal("nan"),
+    "Decimal snan": decimal.Decimal("snan"), "huge int": 10**400, "negative huge int": -(10**400), "object": object(),
+    "type": float, "event": gaussian(1.0), "date": np.datetime64("2020-01-01"),
+}
+EVENTS = [
+    (gaussian(1.0), AR),
+    (laplace(1.0), RO),
+    (sampled(0.1, gaussian(1.0)), RO),
+    (sampled(0.1, laplace(1.0)), AR),
+    (repeated(gaussian(1.0), 3), AR),
+    (composed(gaussian(1.0)), AR),
+    (dp_event.DiscreteLaplaceDpEvent(0.5, 2), AR),
+    (sampled(0.5, dp_event.DiscreteLaplaceDpEvent(0.5, 2)), AR),
+    (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), RS),
+    (dpa.RandomizedResponseDpEvent(0.5, 3), RO),
+    (dpa.TruncatedSubsampledGaussianDpEvent(100, 0.1, 15, 1.0), AR),
+    (dpa.SingleEpochTreeAggregationDpEvent(1.0, [3, 4]), RS),
+    (dpa.SampledWithoutReplacementDpEvent(100, 10, gaussian(1.0)), RO),
+    (dp_edgeworth.AdditiveNoiseDpEvent("logistic", {"scale": 1.0}), AR),
+]
+FIELDS = [(event, relation, field.name) for event, relation in EVENTS for field in attr.fields(type(event))]
+ALLOWED = (ValueError, privacy_accountant.UnsupportedEventError)
+
+
+def changed(event, field, value):
+    """The event with one field replaced; None where the event's own constructor refuses."""
+    values = {f.name: getattr(event, f.name) for f in attr.fields(type(event))} | {field: value}
+    try:
+        return type(event)(**values)
+    except Exception:  # dp-accounting's constructors, not ours
+        return None
+
+
+def state(accountant):
+    return accountant.ledger, accountant.get_epsilon_interval(1e-5), accountant.get_delta_interval(1.0)
+
+
+def attempt(accountant, event):
+    """Composes; the message of a documented error, or None."""
+    try:
+        accountant.compose(event)
+    except ALLOWED as error:
+        return str(error)
+    except TypeError as error:  # the inherited `compose` says that it is no event, the ledger that a count is no int
+        if "DpEvent" in str(error) or "count" in str(error):
+            return str(error)
+        raise
+    return None
+
+
+@pytest.mark.parametrize(("event", "relation", "field"), FIELDS, ids=lambda v: v if isinstance(v, str) else type(v).__name__)
+def test_every_field_with_every_hostile_value(event, relation, field):
+    accountant = EdgeworthIntervalAccountant(relation).compose(gaussian(3.0))
+    before = state(accountant)
+    for name, value in HOSTILE.items():
+        bad = changed(event, field, value)
+        if bad is None:
+            continue
+        for wrapped in (bad, composed(gaussian(3.0), bad)):
+            message = attempt(accountant, wrapped)
+            if message is None:  # the value was legal: an answer is a number
+                lower, estimate, upper = accountant.get_epsilon_interval(1e-5)
+                assert 0.0 <= lower <= estimate <= upper, name
+                accountant = EdgeworthIntervalAccountant(relation).compose(gaussian(3.0))
+            else:
+                assert "must" in message or "Unsupported" in message, (name, message)
+            assert state(accountant) == before, name
+
+
+NUMBERS = ("nan", "-inf", "negative", "string", "none", "bool", "complex", "array", "empty array", "nan array", "Decimal nan", "object")
+NUMERIC = [(event, relation, field) for event, relation, field in FIELDS
+           if isinstance(getattr(event, field), float | int) and not isinstance(event, dp_edgeworth.AdditiveNoiseDpEvent)]
+
+
+@pytest.mark.parametrize(("event", "relation", "field"), NUMERIC, ids=lambda v: v if isinstance(v, str) else type(v).__name__)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_what_is_no_number_is_named(event, relation, field, name):
+    """Parameter, constraint and value, in `supports` as in `compose`."""
+    bad = changed(event, field, HOSTILE[name])
+    if bad is None:
+        pytest.skip("dp-accounting's own constructor refuses it")
+    accountant = EdgeworthIntervalAccountant(relation)
+    for ask in (accountant.supports, lambda e: accountant.compose(composed(e))):
+        with pytest.raises(ValueError, match=rf"`{field}[^`]*` must .*Found") as error:
+            ask(bad)
+        assert repr(HOSTILE[name]) in str(error.value)
+
+
+OPTIONS = [
+    (EdgeworthIntervalAccountant, "tolerance", set()),
+    (EdgeworthIntervalAccountant, "order", {"bool"}),
+    (EdgeworthIntervalAccountant, "bound", set()),
+    (ApproximateEdgeworthAccountant, "order", set()),
+    (ApproximateEdgeworthAccountant, "tilted", {"bool"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "option", "legal"), OPTIONS, ids=lambda v: v if isinstance(v, str) else None)
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("huge int",)])
+def test_every_option_of_every_constructor(cls, option, legal, name):
+    if name in legal and option == "tilted":
+        cls(**{option: HOSTILE[name]})
+        return
+    with pytest.raises(ValueError, match=rf"`{option}` must .*Found"):
+        cls(**{option: HOSTILE[name]})
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_every_target(name):
+    """Targets are numbers or arrays of numbers in range, or refused by name."""
+    accountant = EdgeworthIntervalAccountant().compose(sampled(0.1, gaussian(1.0)), 5)
+    for parameter, ask in (("target_delta", accountant.get_epsilon_interval), ("target_epsilon", accountant.get_delta_interval)):
+        try:
+            lower, estimate, upper = map(np.asarray, ask(HOSTILE[name]))
+        except ValueError as error:
+            assert str(error).startswith(f"`{parameter}` must be") and "Found" in str(error)
+        else:
+            assert np.all((lower >= 0) & (lower <= estimate) & (estimate <= upper))
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
+def test_atomic_compose_of_a_tree_whose_last_leaf_is_bad(relation):
+    accountant = EdgeworthIntervalAccountant(relation).compose(gaussian(3.0), 2)
+    before = state(accountant)
+    good = [sampled(0.1, gaussian(1.0)), repeated(gaussian(2.0), 7)]
+    for bad, error in ((gaussian(math.nan), ValueError), (dpa.UnsupportedDpEvent(), privacy_accountant.UnsupportedEventError),
+                       (repeated(gaussian(1.0), 0), ValueError), (dpa.ZCDpEvent(0.1), privacy_accountant.UnsupportedEventError)):
+        with pytest.raises(error):
+            accountant.compose(composed(*good, composed(*good, bad)), 3)
+        assert state(accountant) == before
+
+
+class Shouting:
+    """A number whose conversion fails."""
+
+    def __float__(self):
+        raise RuntimeError("no")
+
+
+def test_an_error_inside_a_field_leaves_no_trace():
+    accountant = EdgeworthIntervalAccountant().compose(gaussian(3.0))
+    before = state(accountant)
+    with pytest.raises((RuntimeError, ValueError)):
+        accountant.compose(composed(gaussian(1.0), gaussian(Shouting())))
+    assert state(accountant) == before
