@@ -54,7 +54,7 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     with np.errstate(divide="ignore"):
         modulus = 0.5 * np.log1p(np.maximum(real * (2.0 + real) + imag * imag, -1.0))
         # A modulus below its own error is raised to it, which keeps the relative error at most 2.
-        modulus = np.maximum(modulus, np.log(error))
+        modulus = np.minimum(np.maximum(modulus, np.log(error)), 0.0)
     modulus[0] = 0.0
     angle = np.arctan2(imag, 1.0 + real)
     # The last term is for the dot products with the counts.

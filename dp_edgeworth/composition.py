@@ -62,7 +62,7 @@ def leaves(event: dp_event.DpEvent, count: int = 1) -> Iterator[tuple[dp_event.D
 
 def _children(event: dp_event.ComposedDpEvent) -> list[dp_event.DpEvent]:
     events = event.events
-    if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable):
+    if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable) or getattr(events, "ndim", 1) == 0:
         raise ValueError(f"`events` must be a sequence of `DpEvent`s. Found {events!r}.")
     return list(events)
 
@@ -126,8 +126,8 @@ class Block:
         exponents = s * rule.values
         joint = rule.log_weights + exponents
         peak = joint.max(axis=1, keepdims=True)
-        relative = np.exp(joint - np.maximum(peak, 0.0))
-        direct = np.log(relative.sum(axis=1)) + np.maximum(peak[:, 0], 0.0)
+        relative = np.exp(joint - peak)
+        direct = np.log(relative.sum(axis=1)) + peak[:, 0]
         # sum w psi(s v), from the exponentials already at hand where they are large
         moderate = np.minimum(exponents, 1.0)
         gained = np.where(exponents < 1.0, self.weights * np.expm1(moderate),
@@ -140,10 +140,11 @@ class Block:
         log_mgf = np.where(near, np.log1p(np.where(near, small, 0.0)), direct)
         weights = relative / relative.sum(axis=1, keepdims=True)
         # The same control variate for the mean: E_P[L e^{sL}] = E_P[L (e^{sL} - 1) - psi(L)] + lost - infinite.
-        exact = ((gained * rule.values).sum(axis=1) - self.psi_values + lost - infinite) * np.exp(-log_mgf)
+        growth = np.exp(np.where(near, -log_mgf, 0.0))
+        exact = ((gained * rule.values).sum(axis=1) - self.psi_values + lost - infinite) * growth
         mean = np.where(near, exact, (weights * rule.values).sum(axis=1))
         variance = (weights * (rule.values - mean[:, None]) ** 2).sum(axis=1)
-        scale = np.where(near, (bends + np.abs(s) * self.psi_values + np.abs(shift)) * np.exp(-log_mgf), 1.0)
+        scale = np.where(near, (bends + np.abs(s) * self.psi_values + np.abs(shift)) * growth, 1.0)
         # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
         sizes = np.where(weights > 0, np.abs(np.where(weights > 0, rule.log_weights, 0.0)) + np.abs(exponents), 0.0)
         exponent_error = (weights * np.where(near[:, None] & (exponents < 1.0), 0.0, sizes)).sum(axis=1)

@@ -551,8 +551,12 @@ def _put_logs(result: Bounds, index: np.ndarray, lower: np.ndarray, estimate: np
 
 
 def _at_the_top(composition: Composition, tilt: float) -> bool:
-    """Whether the tilt is so steep that only the largest losses count: the Chernoff bound is then as good as it gets."""
-    return math.isfinite(composition.finite_supremum) and tilt * abs(composition.finite_supremum) > _STEEPEST
+    """Whether the tilt is so steep that only the largest losses count: the Chernoff bound is then as good as it gets.
+
+    Not on a lattice, where every point is resolved.
+    """
+    bounded = math.isfinite(composition.finite_supremum) and composition.spacing is None
+    return bounded and tilt * abs(composition.finite_supremum) > _STEEPEST
 
 
 def _chi_square_delta(composition: Composition) -> float:

@@ -10,7 +10,8 @@ both geometric series over the lattice points y_k >= y:
     D = (1/n) sum_{j < n} e^{K(z_j) - z_j y} e^{-z_j a} (1 - e^{-a}) / ((1 - e^{-z_j a}) (1 - e^{-(z_j+1) a})),
 
 because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
-points below y count 1: G(eps) + aliases = N + e^{-theta} V with N = -(1/n) sum_j e^{K(z_j) - z_j y} / (1 - e^{-z_j a}).
+points below y count 1: G(eps) + aliases = N + e^{-theta} V with
+N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
 Both tables over y are one FFT each. Aliases: G(eps + r a n) <= e^{K(c') - c' (y + r a n)}, a geometric series in r as in `spectral.py`.
 
 Losses are lattice points only up to rounding: if every sum is within `shift` of its lattice point, then
@@ -44,7 +45,7 @@ class LatticeContour:
     spacing: float
     origin: float  # the lattice point that belongs to index 0 of the tables
     shift: float
-    first: np.ndarray  # D, or N for a negative tilt
+    first: np.ndarray  # D, or N for a negative tilt, over e^{-|c| a}
     second: np.ndarray  # V
     first_error: float
     second_error: float
@@ -70,22 +71,27 @@ class LatticeContour:
         y = self.origin + self.spacing * k
         theta = np.clip(y - eps, 0.0, self.spacing)
         index = np.mod(k, self.size).astype(np.int64)
-        first, second = self.first[index], self.second[index]
-        factor = -np.expm1(-theta) if self.tilt > 0 else np.exp(-theta)
-        total, error = first + factor * second, self.first_error + factor * self.second_error
         base = self.log_mgf - self.tilt * y
         base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * y))
         with np.errstate(divide="ignore", invalid="ignore"):
-            lower = base - base_error + np.log(np.maximum(total - error - self._aliases(y), 0.0))
-            upper = base + base_error + np.log(np.maximum(total + error, 0.0))
-            middle = base + np.log(np.maximum(total, 1e-300))
-            slope = np.exp(-theta) * second / np.where(total > 0, total, 1.0)
-        return lower, middle, upper, np.where(total > error, -slope if self.tilt > 0 else slope, -self.tilt)
+            factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
+            lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
+            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 0.0))
+            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))
+        usable = np.isfinite(lower) & (slope > 0)
+        sign = -1.0 if self.tilt > 0 else 1.0
+        return (np.where(np.isnan(lower), -np.inf, lower), base + middle, base + base_error + upper,
+                np.where(usable, sign * slope, -self.tilt))
 
-    def _aliases(self, y: np.ndarray) -> np.ndarray:
-        """Bound of the aliases relative to e^{K(c) - c y}."""
-        return spectral.alias_bound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf,
-                                    self.spacing * self.size, y)
+    def _log_total(self, index: np.ndarray, factor: np.ndarray, side: float) -> np.ndarray:
+        """log(first + e^factor second), tables moved by `side` times their errors."""
+        first = np.log(np.maximum(self.first[index] + side * self.first_error, 0.0)) - abs(self.tilt) * self.spacing
+        return np.logaddexp(first, factor + np.log(np.maximum(self.second[index] + side * self.second_error, 0.0)))
+
+    def _log_aliases(self, y: np.ndarray) -> np.ndarray:
+        """log of a bound of the aliases relative to e^{K(c) - c y}."""
+        return spectral.log_alias_bound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf,
+                                        self.spacing * self.size, y)
 
 
 def contour(composition: Composition, tilt: float, epsilon: float, log_g: float, tolerance: float,
@@ -139,22 +145,20 @@ def _tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: flo
         np.ndarray, np.ndarray, float, float]:
     """The two tables of the module's header over all indices of y modulo n, and the bounds of their errors."""
     angle = 2.0 * math.pi / points * np.arange(len(log_terms))
-    turn = np.exp(-1j * angle)
-    gap = _one_minus(tilt * spacing, angle)  # 1 - e^{-z a}
-    next_gap = _one_minus((tilt + 1.0) * spacing, angle)
-    ends = -math.expm1(-spacing) * math.exp(-spacing * tilt) * turn / (gap * next_gap) if tilt > 0 else -1.0 / gap
+    here, further = _geometric(abs(tilt) * spacing, angle), _geometric((tilt + 1.0) * spacing, angle)
+    ends = -math.expm1(-spacing) * np.exp(-1j * angle) * here * further if tilt > 0 else np.exp(1j * angle) * np.conj(here)
     weights = np.full(len(angle), 2.0 / points)
     weights[0] = 1.0 / points
     if points % 2 == 0:
         weights[-1] = 1.0 / points
     tables, bounds = [], []
-    for kernel in (ends, 1.0 / next_gap):
+    for kernel in (ends, further):
         tables.append(fft.irfft(np.conj(np.exp(log_terms) * kernel), points))
         bounds.append(spectral.sum_error(log_terms, errors, weights * np.abs(kernel), 16.0 + 8.0 * math.log2(points)))
     return tables[0], tables[1], bounds[0], bounds[1]
 
 
-def _one_minus(x: float, angle: np.ndarray) -> np.ndarray:
-    """1 - e^{-x - i angle}, without cancellation where both are small."""
+def _geometric(x: float, angle: np.ndarray) -> np.ndarray:
+    """1 / (1 - e^{-x - i angle}), x > 0, without cancellation where both are small."""
     half = np.sin(0.5 * angle)
-    return -math.expm1(-x) + math.exp(-x) * (2.0 * half * half + 1j * np.sin(angle))
+    return 1.0 / (-math.expm1(-x) + math.exp(-x) * (2.0 * half * half + 1j * np.sin(angle)))

@@ -89,15 +89,15 @@ def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, ad
     return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(log_terms.real))
 
 
-def alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float, eps: np.ndarray) -> np.ndarray:
-    """Bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps} if G(e) <= e^{log_bounds - tilts e}: the best tilt on each side."""
+def log_alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float,
+                    eps: np.ndarray) -> np.ndarray:
+    """log of a bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps}, by the best of the bounds G(e) <= e^{log_bounds - tilts e}."""
     gap = np.abs(tilts - tilt)
     with np.errstate(over="ignore", under="ignore"):
         geometric = np.where(gap * period > 30.0, gap * period, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
         logs = log_bounds - np.outer(eps, tilts) - geometric - (log_mgf - tilt * eps)[:, None]
         right = tilts > tilt
-        both = logs[:, right].min(axis=1), logs[:, ~right].min(axis=1)
-        return np.exp(np.minimum(both[0], 300.0)) + np.exp(np.minimum(both[1], 300.0))
+        return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))
 
 
 class _Fixed(NamedTuple):
@@ -185,7 +185,8 @@ class Contour:
 
     def _aliases(self, eps: np.ndarray) -> np.ndarray:
         """Bound of sum_{k != 0} e^{ckp} G(eps + kp), relative to A."""
-        return alias_bound(self.other_tilts, self.other_log_bounds, self.tilt, self.log_mgf, 2.0 * math.pi / self.step, eps)
+        log_bound = log_alias_bound(self.other_tilts, self.other_log_bounds, self.tilt, self.log_mgf, 2.0 * math.pi / self.step, eps)
+        return np.exp(np.minimum(log_bound, 300.0))
 
 
 @dataclasses.dataclass(frozen=True)
