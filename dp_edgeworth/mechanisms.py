@@ -375,7 +375,8 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     _require(event, relation, RS)
     noise = _validate.at_least_zero("noise_multiplier", event.noise_multiplier)
     counts = event.step_counts
-    listed = [counts] if not hasattr(counts, "__len__") or getattr(counts, "ndim", 1) == 0 else _validate.sequence("step_counts", counts)
+    single = not hasattr(counts, "__len__") or getattr(counts, "ndim", 1) == 0
+    listed = [counts] if single else _validate.sequence("step_counts", counts)
     steps = [_validate.integer("step_counts", count, 0) for count in listed]
     if max(steps) == 0:
         raise ValueError(f"`step_counts` must have a positive entry. Found {counts!r}.")

@@ -210,8 +210,9 @@ def test_rounding_of_the_amplitude_is_paid_for():
     bound = large.bounds(np.array([epsilon]))
     assert bound.upper[0] - bound.lower[0] >= 2.0 * EPSILON * 1e9
     far = dataclasses.replace(found, tilt=found.tilt * 1e9, other_tilts=found.other_tilts * 1e9)
-    bound = far.bounds(np.array([epsilon]))
-    assert bound.upper[0] - bound.estimate[0] >= EPSILON * far.tilt * epsilon
+    total = float((np.exp(-1j * epsilon * far.frequencies) * far._fixed.terms).sum().real)
+    without = far.log_mgf - far.tilt * epsilon + math.log(total + far._fixed.error)
+    assert far.bounds(np.array([epsilon])).upper[0] >= without + EPSILON * far.tilt * epsilon
 
 
 def test_losses_left_out_are_paid_for():
@@ -271,8 +272,8 @@ def test_errors_of_the_tilted_weights_reach_the_characteristic_function(directio
     units = CHANGE / EPSILON * np.ones(1)
     off = dataclasses.replace(transform, weights=moved / moved.sum(), weight_error=2.0 * units,
                               weighted_loss_error=2.0 * units * (transform.weights * np.abs(block.rule.values)).sum(axis=1))
-    right, _ = log_characteristic(block, transform, 0.1, 40)
-    logs, bounds = log_characteristic(block, off, 0.1, 40)
+    right, _ = log_characteristic(block, transform, 0.1, 160)  # to where the modulus is 1e-3 and less
+    logs, bounds = log_characteristic(block, off, 0.1, 160)
     assert np.abs(logs - right).max() > 0.1 * CHANGE
     assert (np.abs(np.expm1(right - logs)) <= np.expm1(bounds + 64.0 * EPSILON)).all()
 
@@ -291,7 +292,7 @@ def test_error_of_the_fast_transform_is_that_of_its_theorem():
     assert error >= 0.9 * theorem
     block = Block(np.ones(1), Rule(values[None], np.log(weights)[None], np.zeros(1), np.zeros(1)))
     transform = block.transform(-1.0)
-    assert characteristic.log_characteristic(block, transform, 0.5, 2000)[1][1] >= error
+    assert log_characteristic(block, transform, 0.5, 2000)[1][0] >= error  # at frequency 0 nothing else has an error
 
 
 def exact_log_mgf(block, tilt):
@@ -335,3 +336,44 @@ def test_every_sum_of_errors_moves_the_lower_end(field, tau2, factor):
     off.__dict__["_fixed"] = off._fixed._replace(**{field: getattr(off._fixed, field) + more})
     after = off.bounds(np.array([epsilon])).lower[0]
     assert math.exp(before - amplitude) - math.exp(after - amplitude) >= 0.99 * more * factor(epsilon, tau2)
+
+
+def without_weight_errors(block, tilt):
+    nothing = np.zeros(len(block.counts))
+    return dataclasses.replace(block.transform(tilt), weight_error=nothing, weighted_loss_error=nothing)
+
+
+@pytest.mark.parametrize(("step", "last", "units"), [
+    (0.01, 6000, lambda j, phase: j * np.minimum(1.0, phase)),  # a recurrence loses a unit in the last place of its value per step
+    (50.0, 20, lambda j, phase: phase),  # a phase of size t is rounded by t units
+    (0.01, 50, lambda j, phase: 16.0 * np.minimum(1.0, phase)),  # sums in pairs
+], ids=["recurrence", "phases", "sums"])
+def test_rounding_of_the_characteristic_function_in_the_standard_model(step, last, units):
+    """What the model allows each operation to lose, whether or not these numbers lose it."""
+    losses, log_weights = np.tile(np.linspace(-3.0, 5.0, 30), (2, 1)), np.full((2, 30), -math.log(30.0))
+    block = Block(np.ones(2), Rule(losses, log_weights, np.zeros(2), np.zeros(2)))
+    transform = without_weight_errors(block, -1.0)
+    _, bounds = log_characteristic(block, transform, step, last)
+    j = np.arange(1, last + 1)
+    phase = step * j * float((transform.weights * np.abs(losses)).sum(axis=1)[0])
+    assert (bounds[1:] >= EPSILON * units(j, phase)).all()
+
+
+@pytest.mark.parametrize("loss", [20.0, 200.0, 600.0])
+def test_exponents_are_paid_for_where_the_log_mgf_is_small(loss):
+    """w = e^-t and v = t: the exponent t - t is 0, and off by 1.5 t units in the last place (t + 1, its product, the sum)."""
+    sums = Composition({Atoms((math.exp(-loss), 1.0 - math.exp(-loss)), (1.0 - math.exp(-loss), math.exp(-loss))): 1})
+    (block,) = sums.blocks(sums.demand(-1.0, 1.0))
+    assert float(block.cgf(np.array([0.0]))[3, 0]) >= 1.5 * EPSILON * loss
+    assert float(block.transform(0.0).rounding[0]) >= 1.5 * EPSILON * loss
+    assert float(block.transform(0.0).weight_error[0]) >= 1.5 * loss
+
+
+@pytest.mark.parametrize("tilt", [-0.5, 0.1, 1.0])
+def test_sums_of_the_log_mgf_are_paid_for(tilt):
+    """16 units in the last place of its terms, whose sum is at least the log-MGF: additions in pairs."""
+    sums = Composition({Atoms((0.45, 0.55), (0.55, 0.45)): 1})
+    (block,) = sums.blocks(sums.demand(-1.0, 2.0))
+    transform = block.transform(tilt)
+    assert float(transform.rounding[0]) >= 16.0 * EPSILON * abs(float(transform.log_mgf[0]))
+    assert float(block.cgf(np.array([tilt]))[3, 0]) >= 16.0 * EPSILON
