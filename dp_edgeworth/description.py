@@ -16,6 +16,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.composition import leaves
+from dp_edgeworth.event_fields import plain
 
 _LONGEST = 72
 _DEEPEST = 6
@@ -69,7 +70,7 @@ def parameters(event: dp_event.DpEvent) -> dict[str, Any]:
     """The fields of an event by name, in order; the parts of a composition are not among them."""
     if not attr.has(type(event)):
         return {}
-    fields = {field.name: getattr(event, field.name) for field in attr.fields(type(event))}
+    fields = {field.name: plain(getattr(event, field.name)) for field in attr.fields(type(event))}
     if isinstance(event, dp_event.SelfComposedDpEvent | dp_event.ComposedDpEvent):
         fields = {name: value for name, value in fields.items() if name not in ("event", "events")}
     return fields
@@ -86,6 +87,8 @@ def _number(value: Any) -> str:
 
 
 def _shortened(text: str) -> str:
+    """Of bounded length and on one line: a string of the event must not write lines of a statement."""
+    text = "".join(character if character.isprintable() else "?" for character in text[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 

@@ -165,7 +165,7 @@ def as_dict(report: EventReport, complete: bool) -> dict[str, Any]:
 
 
 def _node_dict(node: Node, costs: bool) -> dict[str, Any]:
-    parameters = {name: value if isinstance(value, int | float | str) else str(value)
+    parameters = {name: value if isinstance(value, int | float | str | list | tuple) else str(value)
                   for name, value in node.parameters.items()}
     return {
         "path": node.path, "kind": node.kind, "parameters": parameters, "count": node.count, "share": node.share,

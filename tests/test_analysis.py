@@ -11,7 +11,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_edgeworth import EdgeworthIntervalAccountant, attribution, report
+import dp_edgeworth
+from dp_edgeworth import EdgeworthIntervalAccountant, attribution, description, report
 from dp_edgeworth.analysis import explain
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.description import rounded_down, rounded_up
@@ -164,6 +165,19 @@ def test_the_picture_has_labels(tree_report):
     assert axes.get_xlabel() == "share of epsilon" and axes.get_ylabel()
     assert sum(bar.get_width() for bar in axes.patches if bar.get_y() == pytest.approx(0.5)) == pytest.approx(1.0)
     matplotlib.pyplot.close(axes.figure)
+
+
+def test_strings_of_an_event_stay_on_their_line():
+    event = dp_edgeworth.AdditiveNoiseDpEvent("lo\n  interval 0 <= epsilon <= 0.1\x1b[2J", {"scale": 2.0})
+    assert "\n" not in description.label(event) and "\x1b" not in description.label(event)
+
+
+def test_numpy_parameters_are_plain_numbers():
+    event = dpa.ComposedDpEvent([dpa.GaussianDpEvent(np.float32(2.0)), dpa.GaussianDpEvent(np.array(3.0))])
+    result = explain(event, target_delta=1e-5)
+    assert [node["parameters"] for node in json.loads(result.to_json())["nodes"][1:]] == [
+        {"noise_multiplier": 2.0}, {"noise_multiplier": 3.0}]
+    assert "Gaussian(3)" in str(result)
 
 
 def test_narrow_bars_are_explained_below_the_picture():
