@@ -52,7 +52,7 @@ _MARGIN = 1e-12
 _ULP = float(np.finfo(float).eps)
 # The laws tilted by these, from P (-1) and Q (0) to all that a composition may ask for, have enough knots each.
 _TILTS = np.concatenate([[-1.0, -0.5, 0.0], np.geomspace(1e-3, 1e4, 29)])
-_LARGEST_LOSS = 1e250
+_LARGEST_LOSS = 1e8  # beyond, a loss is taken for infinite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     loss[0] = 0.0
     (log_p_tail, most), q_tail = tail.log_mass(x), tail.mass(x - shift)
     rising = loss > np.concatenate([[-1.0], np.maximum.accumulate(loss + 2.0 * error)[:-1]])
-    keep = np.isfinite(loss) & rising & (loss < shift * tail.rate)
+    keep = rising & (loss < min(shift * tail.rate, _LARGEST_LOSS))
     loss, error, log_p_tail, most, q_tail = (part[keep] for part in (loss, error, log_p_tail, most, q_tail))
     scaled = np.exp(loss + log_p_tail)
     margin = _MARGIN + 2.0 * error + 8.0 * _ULP * (loss + np.where(scaled > 0, np.abs(log_p_tail), 0.0))

@@ -189,9 +189,9 @@ def test_one_step_is_the_larger_hockey_stick(name, relation, eps):
     exact = larger(*ONE_STEP[name, relation][:2], eps, ONE_STEP[name, relation][2])
     lower, estimate, upper = Interval(relation).compose(BY_NAME[name].event).get_delta_interval(eps)
     assert lower - 1e-12 <= exact <= upper + 1e-12
-    # the tolerance of the accountant is one of epsilon; at an atom of the loss delta is much less sharp
-    assert estimate == pytest.approx(exact, rel=1e-3, abs=1e-12)
-    assert upper <= exact * (1 + 1e-3) + 1e-11
+    # closed forms are off by 5e-12, general noise by the rounding of its pair, below 1e-6
+    assert estimate == pytest.approx(exact, rel=1e-6, abs=1e-12)
+    assert upper <= exact * (1 + 1e-6) + 1e-11
 
 
 def geometric_masses(a, shift, size=200):
@@ -237,7 +237,7 @@ def test_randomized_response_counts(count, eps):
     ):
         lower, _, upper = Interval(RO).compose(event, times).get_delta_interval(eps)
         assert lower * (1 - 1e-9) <= exact <= upper * (1 + 1e-9)
-        assert upper == pytest.approx(exact, rel=1e-3)
+        assert upper == pytest.approx(exact, rel=1e-8)
 
 
 # --- REPLACE_ONE and sampling without replacement ---
@@ -294,7 +294,8 @@ def test_symmetric_curve_composed_twice(mu, p, eps):
     event = dpa.SampledWithoutReplacementDpEvent(size, round(p * size), gaussian(2.0 / mu))
     lower, _, upper = Interval(RO).compose(event, 2).get_delta_interval(eps)
     assert lower - 1e-11 <= exact <= upper + 1e-11
-    assert upper == pytest.approx(exact, rel=1e-3)
+    # at the atom of the loss at 0 smoothing costs P(Y = 0) tau / sqrt(2 pi)
+    assert upper == pytest.approx(exact, rel=2e-4 if eps == 0.0 else 1e-5)
 
 
 # --- against dp-accounting ---
@@ -332,9 +333,9 @@ def test_against_pld(name, relation, count):
 
 @pytest.mark.parametrize(("name", "relation", "count"), [p for p in pld_problems() if p[2] == 20 and p[0] != "truncated"], ids=name_of)
 def test_tilted_estimate_against_pld(name, relation, count):
-    """An estimate: twenty steps are few, so ten per cent; "truncated" has m p = 0.2, where no expansion holds."""
+    """An estimate: off by 1.6 % for "rare samples" (m p = 1), below 0.4 % elsewhere; "truncated" (m p = 0.2) is out of its reach."""
     found = ApproximateEdgeworthAccountant(relation, tilted=True).compose(BY_NAME[name].event, count).get_epsilon(1e-5)
-    assert found == pytest.approx(pld_epsilon(name, relation, count), rel=0.1, abs=0.05)
+    assert found == pytest.approx(pld_epsilon(name, relation, count), rel=0.02)
 
 
 def test_the_pld_comparison_covers_the_event_table():
@@ -438,8 +439,7 @@ def test_almost_laplace_and_almost_gaussian_are_continuous_in_the_exponent():
         ("t", {"df": 3.0}, "log-concave"),
         ("cauchy", {}, "log-concave"),
         ("gennorm", {"beta": 0.5}, "log-concave"),
-        ("gumbel_r", {}, "symmetric"),
-        ("expon", {}, "symmetric"),
+        ("lognorm", {"s": 1.0}, "log-concave"),
         ("nosuch", {}, "scipy.stats"),
         ("poisson", {"mu": 3.0}, "continuous"),
         ("logistic", {"shape": 1.0}, "parameters"),
@@ -625,8 +625,9 @@ MAIN_PAIRS["SampledDiscreteGaussian"] = (
 def test_main_branch_answers(name, count):
     _, *found = main_branch()["answers"][name][0 if count == 1 else 1]
     expected = expected_answers(*MAIN_PAIRS[name], count)
-    assert found[:2] == pytest.approx(expected[:2], rel=1e-5)
-    assert found[2:] == pytest.approx(expected[2:], rel=1e-3)
+    assert found[:2] == pytest.approx(expected[:2], rel=1e-6)
+    # the tolerance of the accountant is one of epsilon: at an atom of the loss delta is less sharp
+    assert found[2:] == pytest.approx(expected[2:], rel=2e-4)
     assert all(a >= b * (1 - 1e-12) for a, b in zip(found, expected, strict=True))  # upper bounds
 
 
