@@ -108,19 +108,19 @@ def _figure_5(plots: Any, rows: Sequence[Row]) -> Any:
 
 
 def _width_time(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, (axis,) = plots.panels(1, 6.4, 4.2)
+    figure, (axis,) = plots.panels(1, 7.4, 4.6)
     plots.error_points(axis, rows, [name for name in METHODS if name != "EXACT"])
     axis.set_title("Four DP-SGD recipes: lower left is better")
-    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    plots.legend(figure, 3)
     return figure
 
 
 def _growth(label: str) -> Callable[[Any, Sequence[Row]], Any]:
     def painter(plots: Any, rows: Sequence[Row]) -> Any:
-        figure, (axis,) = plots.panels(1, 6.4, 3.6)
+        figure, (axis,) = plots.panels(1, 7.4, 4.4)
         plots.time_curves(axis, rows, _GROWTH)
         axis.set(xlabel=label, title="Compose and one epsilon, delta 1e-5")
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+        plots.legend(figure, 3)
         return figure
 
     return painter

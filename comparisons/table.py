@@ -101,8 +101,9 @@ def _growth(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _printed(lines: Sequence[tuple[str, ...]]) -> Table:
-    table = Table(*TITLES, title="Table 1, measured (medians over four DP-SGD recipes; fitted growth of the time)",
-                  title_justify="left")  # fmt: skip
+    table = Table(title="Table 1, measured (medians over four DP-SGD recipes; fitted growth of the time)", title_justify="left")
+    for title in TITLES:
+        table.add_column(title, no_wrap=title in ("method", "guarantee"), overflow="fold")
     for line in lines:
         table.add_row(*line)
     return table
