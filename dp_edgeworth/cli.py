@@ -159,7 +159,8 @@ def _curve(options: argparse.Namespace) -> int:
             f"Gaussian mu <= {description.rounded_up(answer.gdp_mu)}"
             + (f"\nwritten to {options.png}" if options.png else ""))
     _print(options, answer.to_dict(), text)
-    return ANSWERED
+    proved = np.any(answer.delta.upper < 1.0) or np.all(answer.delta.lower >= 1.0)
+    return ANSWERED if proved else NOT_CERTIFIED
 
 
 # options -------------------------------------------------------------------------------------------------------------
