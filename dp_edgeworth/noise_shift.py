@@ -152,7 +152,8 @@ class NoiseShift(Pllr):
 def _halves(noise: AdditiveNoise, shift: float) -> tuple[HalfCurve, HalfCurve]:
     """The upper and the lower pair."""
     if shift >= noise.width:
-        disjoint = HalfCurve(*(np.zeros(0) for _ in range(4)), infinite=1.0, centre=0.0)
+        none = np.zeros(0)
+        disjoint = HalfCurve(none, none, none, none, 1.0, 0.0)
         return disjoint, disjoint
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
     losses = _thinned(np.concatenate([curve.losses for curve in curves]))
