@@ -20,7 +20,7 @@ from comparisons.table import exponent
 
 if TYPE_CHECKING:
     from dp_edgeworth import EdgeworthIntervalAccountant
-    from dp_edgeworth.conversion import Interval
+    from dp_edgeworth.intervals import Interval
 
 DELTA = 0.1
 COUNTS = [10**k for k in (2, 3, 4, 6, 8, 10, 12)]

@@ -31,9 +31,9 @@ from dp_edgeworth.accountant import (
     NotAGuaranteeWarning,
 )
 from dp_edgeworth.analysis import EventReport, explain
-from dp_edgeworth.conversion import Interval
 from dp_edgeworth.curves import PrivacyCurves
 from dp_edgeworth.events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.intervals import Interval
 from dp_edgeworth.mechanisms import Directions, register_mechanism
 from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
 from dp_edgeworth.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps

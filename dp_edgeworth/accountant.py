@@ -17,7 +17,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import _validate, conversion, estimate, finite_sample, mechanisms, serialization, tradeoff
 from dp_edgeworth.composition import Composition, leaves
-from dp_edgeworth.conversion import Bounds, Direction, Interval
+from dp_edgeworth.intervals import Bounds, Direction, Interval
 from dp_edgeworth.moments import PllrMoments
 from dp_edgeworth.pllr import Pllr
 

@@ -26,7 +26,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import _validate, attribution, conversion, description, icicle, mechanisms, report
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.attribution import Tree
-from dp_edgeworth.conversion import Interval
+from dp_edgeworth.intervals import Interval
 from dp_edgeworth.pllr import Pllr
 
 

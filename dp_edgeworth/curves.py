@@ -11,8 +11,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import _validate, tradeoff
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.conversion import Interval
 from dp_edgeworth.description import rounded_up
+from dp_edgeworth.intervals import Interval
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import conversion, expansion, spectral
+from dp_edgeworth import conversion, expansion, intervals, spectral
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.pllr import RuleTooLargeError
 
@@ -127,7 +127,7 @@ def _saddle(composition: Composition, epsilon: float) -> float:
 
 def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
     if composition.is_gaussian:  # every order is exact
-        return conversion.delta_bounds([conversion.Direction(composition, composition)], epsilon, 1.0).estimate
+        return conversion.delta_bounds([intervals.Direction(composition, composition)], epsilon, 1.0).estimate
     infinite, result = composition.infinite_mass, np.empty(len(epsilon))
     for i, eps in enumerate(epsilon):
         if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
@@ -152,7 +152,7 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
     if math.isinf(composition.gaussian_variance):
         return math.inf
     if composition.is_gaussian:  # every order is exact
-        direction = conversion.Direction(composition, composition)
+        direction = intervals.Direction(composition, composition)
         return float(conversion.epsilon_bounds([direction], np.array([delta]), 1.0).estimate[0])
     target = math.log(delta - composition.infinite_mass)
     most = max(composition.finite_supremum, 0.0)

@@ -31,8 +31,8 @@ import numpy as np
 from dp_edgeworth import distances
 from dp_edgeworth.chernoff import Tail
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.conversion import Bounds, Direction
 from dp_edgeworth.distances import Standardised
+from dp_edgeworth.intervals import Bounds, Direction
 from dp_edgeworth.pllr import reverse
 
 _GRID, _REFINE, _ROUNDS = 1_025, 33, 6

@@ -18,7 +18,7 @@ import numpy as np
 
 from dp_edgeworth import conversion, spectral, tilted_batch
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.conversion import Direction, Interval
+from dp_edgeworth.intervals import Direction, Interval
 from dp_edgeworth.mechanisms import Directions
 from dp_edgeworth.pllr import RuleTooLargeError
 

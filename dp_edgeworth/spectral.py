@@ -91,7 +91,7 @@ def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, ad
 
 def log_alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float,
                     eps: np.ndarray) -> np.ndarray:
-    """log of a bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps}, by the best of the bounds G(e) <= e^{log_bounds - tilts e}."""
+    """log of a bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps}, by the best of G(e) <= e^{log_bounds - tilts e}."""
     gap = np.abs(tilts - tilt)
     with np.errstate(over="ignore", under="ignore"):
         geometric = np.where(gap * period > 30.0, gap * period, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))

@@ -17,8 +17,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import description
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.conversion import Interval
 from dp_edgeworth.description import rounded_down, rounded_up
+from dp_edgeworth.intervals import Interval
 
 
 @dataclasses.dataclass(frozen=True)

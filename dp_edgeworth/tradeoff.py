@@ -36,7 +36,7 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth import _validate
-from dp_edgeworth.conversion import Interval
+from dp_edgeworth.intervals import Interval
 
 DeltaIntervals = Callable[[np.ndarray], Any]
 """Certified intervals of delta for an array of epsilons: anything with `lower`, `estimate` and `upper` arrays."""

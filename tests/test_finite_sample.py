@@ -37,8 +37,8 @@ from dp_edgeworth import (
 )
 from dp_edgeworth.chernoff import Tail
 from dp_edgeworth.composition import Composition
-from dp_edgeworth.conversion import Direction
 from dp_edgeworth.finite_sample import Method
+from dp_edgeworth.intervals import Direction
 
 METHODS = [Method("uniform"), Method("adaptive"), Method("adaptive", 2), Method("adaptive", 3)]
 SAMPLED = subsample(GaussianShift(1.25), 0.004)

@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 from dp_edgeworth import EdgeworthIntervalAccountant, tradeoff
-from dp_edgeworth.conversion import Interval
+from dp_edgeworth.intervals import Interval
 
 ALPHA = np.concatenate([[0.0], np.geomspace(1e-10, 0.5, 60), np.linspace(0.52, 1.0, 25)])
 
