@@ -1,0 +1,102 @@
+"""Discrete pairs: any two probability vectors on the same points."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from dp_edgeworth.pllr import Demand, Pllr, Rule
+
+
+@dataclasses.dataclass(frozen=True)
+class Atoms(Pllr):
+    """A discrete pair: probabilities under P and under Q, point by point.
+
+    Attributes:
+      coarse: a pair with less loss than the true one, where this one was made by rounding up.
+      losses: log(q/p) point by point where it is known better than from the masses, for example a tiny one.
+    """
+
+    p_masses: tuple[float, ...]
+    q_masses: tuple[float, ...]
+    coarse: Atoms | None = None
+    losses: tuple[float, ...] | None = None
+    atomic = True
+
+    @functools.cached_property
+    def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
+        """log P-mass and loss of every point whose loss is finite; a mass that is no float is known by the other one."""
+        p, q = np.array(self.p_masses), np.array(self.q_masses)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            log_p, log_q = np.log(p), np.log(q)
+            if self.losses is not None:
+                losses = np.array(self.losses)
+                log_p = np.where(q > p, log_q - losses, log_p)
+            else:
+                near = np.abs(q - p) < 0.5 * p
+                losses = np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), log_q - log_p)
+        finite = np.isfinite(losses) & (np.maximum(p, q) > 0)
+        return log_p[finite], losses[finite]
+
+    @property
+    def _finite(self) -> tuple[np.ndarray, np.ndarray]:
+        log_p, losses = self._log_finite
+        return np.exp(log_p), losses
+
+    def _known(self, infinite: float) -> list[bool]:
+        """Which points have this infinite loss."""
+        if self.losses is not None:
+            return [loss == infinite for loss in self.losses]
+        zeros = self.p_masses if infinite > 0 else self.q_masses
+        return [mass == 0 for mass in zeros]
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        return math.inf if self.infinite_mass else self.finite_supremum
+
+    @property
+    def finite_supremum(self) -> float:
+        return float(self._log_finite[1].max(initial=-math.inf))
+
+    @property
+    def infimum(self) -> float:  # type: ignore[override]
+        return -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf))
+
+    @property
+    def infinite_mass(self) -> float:  # type: ignore[override]
+        return math.fsum(q for q, gone in zip(self.q_masses, self._known(math.inf), strict=True) if gone)
+
+    @property
+    def lost_mass(self) -> float:  # type: ignore[override]
+        return math.fsum(p for p, gone in zip(self.p_masses, self._known(-math.inf), strict=True) if gone)
+
+    @property
+    def dominated(self) -> Pllr:
+        return self if self.coarse is None else self.coarse
+
+    @property
+    def top_mass(self) -> float:  # type: ignore[override]
+        log_p, loss = self._log_finite
+        return 0.0 if self.infinite_mass or self.coarse else float(np.exp(log_p + loss)[loss == self.supremum].sum())
+
+    @property
+    def bottom_mass(self) -> float:  # type: ignore[override]
+        log_p, loss = self._log_finite
+        return 0.0 if self.lost_mass or self.coarse else float(np.exp(log_p)[loss == self.infimum].sum())
+
+    @property
+    def loss_scale(self) -> float:
+        return float(np.abs(self._log_finite[1]).max(initial=0.0))
+
+    def rule(self, demand: Demand) -> Rule:
+        log_p, losses = self._log_finite
+        return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        log_p, losses = self._log_finite
+        with np.errstate(all="ignore"):
+            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] - losses, 0.0)) * np.exp(log_p + losses)
+            return np.log(np.minimum(gaps.sum(axis=-1) + self.infinite_mass, 1.0))

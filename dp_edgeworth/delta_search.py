@@ -1,0 +1,133 @@
+"""Certified delta of epsilon for one direction, by contours: delta itself above the mean loss, 1 - delta below it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dp_edgeworth import lattice, spectral, tilts
+from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.epsilon_search import NEGLIGIBLE, RESERVE, chi_square_delta
+from dp_edgeworth.intervals import Bounds
+from dp_edgeworth.pllr import RuleTooLargeError
+
+_TINY = 5e-324
+
+
+def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndarray, tolerance: float, floor: np.ndarray,
+           result: Bounds) -> None:
+    """Contours for one open target after the other, each tried on all that are still open on its side of the mean."""
+    mean = tilts.mean_loss(composition)
+    while len(open_targets):
+        index = open_targets[len(open_targets) // 2]
+        same_side = open_targets[(epsilons[open_targets] < mean) == (epsilons[index] < mean)]
+        one = _one_complement if epsilons[index] < mean else _one_delta
+        try:
+            done = one(composition, epsilons, index, same_side, tolerance, floor, result)
+        except RuleTooLargeError:
+            bound = np.array([chi_square_delta(composition)])
+            result.put(np.array([index]), np.zeros(1), bound, bound)
+            done = np.array([index])
+        open_targets = np.setdiff1d(open_targets, done)
+
+
+def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
+               floor: np.ndarray, result: Bounds) -> np.ndarray:
+    """Settles one epsilon and whichever others its contour serves; returns their indices."""
+    me, epsilon, whole = np.array([index]), float(epsilons[index]), composition
+    width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
+    tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
+    contour = None
+    reserve = RESERVE if len(open_targets) > 2 else 0.0
+    for attempt, finer in enumerate((1.0, 1.0, 6.0, 1.0, 1.0, 1.0)):
+        if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+            return open_targets[result.upper[open_targets] <= floor[open_targets]]
+        if attempt >= 3 or tilt is None:
+            if math.isfinite(whole.finite_supremum):
+                break
+            # Rare losses far above epsilon hide it, see `epsilon_search`.
+            composition = whole.truncated(math.log(share) + math.log(max(result.upper[index] - whole.infinite_mass, 1e-300)))
+            tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
+        if tilt is None or tilts.at_the_top(composition, tilt):
+            break
+        try:
+            contour = lattice.contour(composition, tilt, epsilon, guess, width, finer, reserve=reserve)
+        except RuleTooLargeError:
+            tilt = None
+            continue
+        b = contour.bounds(epsilons[me])
+        put_logs(result, me, b.lower, b.estimate, b.upper, whole.infinite_mass)
+        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
+            break
+        share = min(max(0.02 * width * abs(float(b.slope[0])), 1e-12), math.exp(-NEGLIGIBLE))
+        guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
+    others = open_targets[open_targets != index]
+    if contour is None or not len(others):
+        return me
+    b = contour.bounds(epsilons[others])
+    with np.errstate(invalid="ignore"):
+        good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
+    put_logs(result, others[good], b.lower[good], b.estimate[good], b.upper[good], whole.infinite_mass)
+    return np.append(others[good], index)
+
+
+def _start_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray,
+                 result: Bounds) -> tuple[float | None, float]:
+    """The saddle point, with its Chernoff bounds put into the result, and a guess of log G; no tilt where no rule is fine enough."""
+    try:
+        tilt = tilts.saddle_tilt(composition, float(epsilons[index]))
+        k = composition.cgf([tilt])[:, 0]
+    except RuleTooLargeError:
+        return None, 0.0
+    log_kappa = float(spectral.log_kappa(np.array(tilt)))
+    rounding = float(k[3]) + 8.0 * EPSILON * (abs(float(k[0])) + tilt * np.abs(epsilons[open_targets]) - log_kappa)
+    chernoffs = np.logaddexp(float(k[0]) + log_kappa - tilt * epsilons[open_targets] + rounding, composition.log_dropped)
+    put_logs(result, open_targets, np.full(len(chernoffs), -math.inf), chernoffs, chernoffs, composition.infinite_mass)
+    log_size = float(k[0]) - tilt * float(epsilons[index])
+    spread = tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * float(k[2]))
+    return tilt, log_size + min(log_kappa, -math.log1p(spread))
+
+
+def _one_complement(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
+                    floor: np.ndarray, result: Bounds) -> np.ndarray:
+    """The same for an epsilon below the mean loss: 1 - delta is the small one there."""
+    me, epsilon = np.array([index]), float(epsilons[index])
+    tilt = tilts.negative_tilt(composition, epsilon)
+    k = composition.cgf([tilt], composition.demand(-1.0, 0.0))[:, 0]
+    guess = float(k[0]) - tilt * epsilon - math.log1p(-tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * float(k[2])))
+    width, contour = tolerance * max(1.0, epsilon), None
+    for finer in (1.0, 1.0, 6.0):
+        try:
+            contour = lattice.contour(composition, tilt, epsilon, guess, width, finer,
+                                      reserve=RESERVE if len(open_targets) > 2 else 0.0)
+        except RuleTooLargeError:
+            break
+        b = contour.bounds(epsilons[me])
+        _put_complements(result, me, b)
+        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
+            break
+        guess = float(b.estimate[0]) if math.isfinite(float(b.estimate[0])) else guess - 5.0
+    others = open_targets[open_targets != index]
+    if contour is None or not len(others):
+        return me
+    b = contour.bounds(epsilons[others])
+    with np.errstate(invalid="ignore"):
+        good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
+    _put_complements(result, others[good], spectral.LogBounds(*(part[good] for part in (b.lower, b.estimate, b.upper, b.slope))))
+    return np.append(others[good], index)
+
+
+def _put_complements(result: Bounds, index: np.ndarray, logs: spectral.LogBounds) -> None:
+    """Stores 1 - e^logs, rounded outwards."""
+    low, middle, high = (-np.expm1(np.minimum(part, 0.0)) for part in (logs.upper, logs.estimate, logs.lower))
+    result.put(index, low * (1.0 - 2.0 * EPSILON), middle, np.minimum(high * (1.0 + 2.0 * EPSILON), 1.0))
+
+
+def put_logs(result: Bounds, index: np.ndarray, lower: np.ndarray, estimate: np.ndarray, upper: np.ndarray,
+              infinite: float) -> None:
+    """Adds the infinite mass to e^logs and stores them; an upper end that would underflow is the smallest positive float."""
+    with np.errstate(under="ignore"):
+        low, middle, high = (np.exp(np.minimum(part, 0.0)) for part in (lower, estimate, upper))
+    result.put(index, infinite * (1.0 - 1e-14) + low * (1.0 - 2e-15), infinite + middle,
+               np.minimum(np.maximum(infinite * (1.0 + 1e-14) + high * (1.0 + 2e-15), _TINY), 1.0))

@@ -1,0 +1,227 @@
+"""Certified epsilon of delta for one direction, by contours: one after the other, each serving all targets that it serves well.
+
+Where the guess of epsilon is not to be trusted (a few rare large losses beside many small ones), or the first contours give a wide
+interval, the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dp_edgeworth import lattice, spectral, tilts
+from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.intervals import Bounds
+from dp_edgeworth.pllr import RuleTooLargeError
+
+NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
+RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
+_MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
+_TINY = 5e-324
+Contour = spectral.Contour | lattice.LatticeContour
+
+
+def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndarray, tolerance: float,
+                       floor: np.ndarray, result: Bounds) -> None:
+    """Contours for one open target after the other, each tried on all that are still open."""
+    none = open_targets[deltas[open_targets] >= chi_square_delta(composition)]
+    result.put(none, *np.zeros((3, len(none))))
+    open_targets = np.setdiff1d(open_targets, none)
+    while len(open_targets):
+        index = open_targets[len(open_targets) // 2]
+        try:
+            done = _one_epsilon(composition, deltas, index, open_targets, tolerance, floor, result)
+        except RuleTooLargeError:
+            done = np.array([index])
+        open_targets = np.setdiff1d(open_targets, done)
+
+
+def chi_square_delta(composition: Composition) -> float:
+    """delta(eps) <= delta(0) <= sqrt(e^{K(1)} - 1) / 2, the chi-square bound of total variation (no infinite losses)."""
+    if composition.log_finite < 0.0:
+        return 1.0
+    try:
+        k = composition.cgf([1.0])[:, 0]
+    except RuleTooLargeError:
+        return 1.0
+    return min(1.0, 0.5 * math.sqrt(math.expm1(min(max(float(k[0] + k[3]), 0.0), 10.0))) * (1.0 + 1e-12) + _TINY)
+
+
+def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
+                 floor: np.ndarray, result: Bounds) -> np.ndarray:
+    """Settles one target and whichever others its contour serves; returns their indices."""
+    me = np.array([index])
+    margin = composition.infinite_mass * composition.infinite_mass_error
+    finite = deltas - composition.infinite_mass
+    if finite[index] <= margin:
+        return me
+    log_delta, whole = math.log(finite[index]), composition
+    complement = bool(deltas[index] > 0.5)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
+        # how far the targets themselves are rounded
+        share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
+        slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
+    contour, cuts = None, not complement and math.isinf(whole.finite_supremum)
+    for cut in (False, True) if cuts else (False,):
+        if cut:  # Rare losses far above the target hide it: without them everything happens on one scale.
+            composition = whole.truncated(log_delta - NEGLIGIBLE)
+        start = _start(composition, log_delta, open_targets, finite - margin, result)
+        if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+            return open_targets[result.upper[open_targets] <= floor[open_targets]]
+        if start.tilt is None or (cuts and not cut and not start.sure):
+            continue
+        if tilts.at_the_top(composition, start.tilt):
+            return me
+        goal = _Goal(index, targets, slack, tolerance, RESERVE if len(open_targets) > 2 else 0.0, complement)
+        contour = _refined(composition, whole, start, goal, log_delta, result) or contour
+        if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
+            break
+    others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
+    if contour is None or not len(others):
+        return me
+    guess = float(result.estimate[index])
+    starts = np.maximum(guess + (targets[index] - targets[others]) / contour.tilt, 0.0)
+    *found, _ = _solve(contour, targets[others], slack[others], np.minimum(starts, 2.0 * guess + 10.0))
+    good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
+    result.put(others[good], *(part[good] for part in found))
+    return np.append(others[good], index)
+
+
+class _Start(NamedTuple):
+    """Where to begin: the Chernoff tilt (None where no rule is fine enough), a guess of epsilon, whether it is a good one."""
+
+    tilt: float | None
+    guess: float
+    sure: bool
+
+
+class _Goal(NamedTuple):
+    """The target to be met: its number, log G and their errors for all targets, and what is wanted of the contour."""
+
+    number: int
+    targets: np.ndarray
+    slack: np.ndarray
+    tolerance: float
+    reserve: float
+    complement: bool  # G is 1 - delta
+
+
+def _refined(composition: Composition, whole: Composition, start: _Start, goal: _Goal, log_delta: float,
+             result: Bounds) -> Contour | None:
+    """Contours until the interval of one target is as narrow as it was asked for, or gets no narrower; the last of them."""
+    me, target, tilt, guess = np.array([goal.number]), float(goal.targets[goal.number]), start.tilt, start.guess
+    assert tilt is not None
+    if goal.complement:
+        tilt = tilts.negative_tilt(composition, guess)
+    contour, slope = None, abs(tilt)
+    try:
+        if not start.sure:  # a rough pass first: a contour made for the wrong epsilon is expensive and wide
+            width = max(goal.tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
+            rough = lattice.contour(composition, tilt, guess, target, width)
+            guess, slope = (float(part[0]) for part in _newton(rough, goal.targets[me], np.array([guess])))
+            if composition is not whole:
+                dropped = min(max(0.02 * goal.tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-NEGLIGIBLE))
+                composition = whole.truncated(log_delta + math.log(dropped))
+                tilt = spectral.positive_tilt(composition, log_delta)
+        for finer in (1.0, 1.0, 6.0, 36.0):
+            contour = lattice.contour(composition, tilt, guess, target, goal.tolerance * max(1.0, guess), finer, slope, goal.reserve)
+            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            result.put(me, *found)
+            guess, slope = float(found[1][0]), float(slopes[0])
+            narrow = result.upper[me[0]] - result.lower[me[0]] <= goal.tolerance * max(1.0, result.lower[me[0]])
+            if narrow or contour.size > _MANY_FREQUENCIES:
+                break
+    except RuleTooLargeError:
+        pass
+    return contour
+
+
+def _start(composition: Composition, log_delta: float, open_targets: np.ndarray, finite: np.ndarray,
+           result: Bounds) -> _Start:
+    """The Chernoff tilt, whose bounds are put into the result, and a guess of epsilon."""
+    try:
+        tilt = spectral.positive_tilt(composition, log_delta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = np.maximum(spectral.chernoff_epsilon(composition, tilt, np.log(finite[open_targets])), 0.0)
+        bounds = np.where(np.isnan(bounds), math.inf, bounds)
+        result.put(open_targets, np.zeros(len(bounds)), bounds, bounds)
+        most = float(spectral.chernoff_epsilon(composition, tilt, np.array([log_delta]))[0])
+        return _Start(tilt, *tilts.saddle_guess(composition, tilt, log_delta, max(most, 0.0)))
+    except RuleTooLargeError:
+        return _Start(None, 0.0, False)
+
+
+def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0.
+
+    Newton's method; a step that leaves the bracket of the points seen so far (log G has corners on a lattice) is halved into it.
+    """
+    rising = contour.tilt < 0
+    epsilons, moving = starts.copy(), np.ones(len(starts), bool)
+    slopes, low, high = np.empty(len(starts)), np.zeros(len(starts)), np.full(len(starts), math.inf)
+    for _ in range(60):
+        here = epsilons[moving]
+        bound = contour.bounds(here)
+        usable = np.isfinite(bound.slope) & (bound.slope != 0) & ((bound.slope > 0) == rising)
+        slope = np.where(usable, bound.slope, -contour.tilt)
+        with np.errstate(invalid="ignore"):
+            excess = np.nan_to_num(targets[moving] - bound.estimate, nan=contour.tilt, posinf=1e300, neginf=-1e300)
+            beyond = (excess > 0) != rising
+            low[moving], high[moving] = np.where(beyond, low[moving], here), np.where(beyond, here, high[moving])
+            step = np.clip(excess / slope, -2.0 - 0.5 * here, 2.0 + 0.5 * here)
+        new = np.maximum(here + step, 0.0)
+        outside = ((new <= low[moving]) | (new >= high[moving])) & np.isfinite(high[moving]) & (new != here)
+        new = np.where(outside, 0.5 * (low[moving] + high[moving]), new)
+        # Newton squares what is left
+        still = np.abs(new - here) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(contour.tilt)), new)
+        slopes[moving], epsilons[moving] = np.abs(slope), new
+        moving[moving] = still
+        if not moving.any():
+            break
+    return epsilons, slopes
+
+
+def _solve(contour: Contour, targets: np.ndarray, slack: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Lower ends, estimates, upper ends and slopes: the epsilons >= 0 where the bounds of log G cross the targets.
+
+    `slack` is the error of the targets.
+    """
+    rising = contour.tilt < 0
+    epsilons, slopes = _newton(contour, targets, starts)
+    bound = contour.bounds(epsilons)
+    sign = -1.0 if rising else 1.0
+    high, low = (bound.lower, bound.upper) if rising else (bound.upper, bound.lower)
+    above, below = targets - sign * slack, targets + sign * slack
+    lift, drop = np.maximum(sign * (high - above), 0.0) / slopes, np.maximum(sign * (below - low), 0.0) / slopes
+    upper = _walk(contour, above, epsilons, lift, upward=True)
+    lower = _walk(contour, below, epsilons, drop, upward=False)
+    return lower, np.clip(epsilons, lower, upper), upper, slopes
+
+
+def _walk(contour: Contour, targets: np.ndarray, epsilons: np.ndarray, distances: np.ndarray, *,
+          upward: bool) -> np.ndarray:
+    """Steps away from the estimates until the bound proves its side; inf or 0 where it never does."""
+    result = np.full(len(epsilons), math.inf if upward else 0.0)
+    unit = 1e-13 * np.maximum(epsilons, 1e-2)
+    distance = np.where(np.isfinite(distances), distances, 1e-6) * 1.001 + unit
+    if upward:  # where the estimate is 0, 0 itself is the first candidate
+        distance = np.where((epsilons == 0.0) & (distances <= unit), 0.0, distance)
+    active = np.arange(len(epsilons))
+    for _ in range(40):
+        points = epsilons[active] + (distance[active] if upward else -distance[active])
+        if not upward:
+            active, points = active[points > 0.0], points[points > 0.0]
+        if not len(active):
+            break
+        b = contour.bounds(points)
+        if contour.tilt < 0:
+            proved = b.lower >= targets[active] if upward else b.upper < targets[active]
+        else:
+            proved = b.upper <= targets[active] if upward else b.lower > targets[active]
+        result[active[proved]] = points[proved]
+        active = active[~proved]
+        distance[active] = np.maximum(distance[active], unit[active]) * np.where(distance[active] > 1e-9, 2.0, 8.0)
+    return result
