@@ -26,71 +26,81 @@ SLOW = "not bounded_noise and not large and not laplace"
 
 
 class Mutation(NamedTuple):
-    """One error term: `old` in `module` becomes `new`."""
+    """One error term: `old`, which occurs once in the package, becomes `new`."""
 
     name: str
-    module: str
     old: str
     new: str
 
 
 MUTATIONS = (
-    Mutation("aliases, all", "spectral", "total - error - self._aliases(eps)", "total - error"),
-    Mutation("aliases, right", "spectral", "return np.exp(np.minimum(both[0], 300.0)) + np.exp", "return np.exp"),
-    Mutation("aliases, left", "spectral", " + np.exp(np.minimum(both[1], 300.0))", ""),
-    Mutation("rounding of K(c') in the aliases", "spectral", "log_bounds = log_kappa(tilts) + k[0] + k[3]",
+    Mutation("aliases, all", "total - error - self._aliases(eps)", "total - error"),
+    Mutation("aliases, right", "return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))",
+             "return logs[:, ~right].min(axis=1)"),
+    Mutation("aliases, left", "return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))",
+             "return logs[:, right].min(axis=1)"),
+    Mutation("rounding of K(c') in the aliases", "log_bounds = log_kappa(tilts) + k[0] + k[3]",
              "log_bounds = log_kappa(tilts) + k[0]"),
-    Mutation("cut-off of G", "spectral", "error = sum_error(self.log_terms, self.term_errors, over) + cut",
+    Mutation("cut-off of G", "error = sum_error(self.log_terms, self.term_errors, over) + cut",
              "error = sum_error(self.log_terms, self.term_errors, over)"),
-    Mutation("cut-off of the density", "spectral", " + (cut / self.tau2 if self.tau2 > 0 else 0.0)", ""),
-    Mutation("price of smoothing, c > 0", "spectral", "down, middle = down - price, middle", "down, middle = down, middle"),
-    Mutation("price of smoothing, c < 0", "spectral", "up, middle = up + price, middle", "up, middle = up, middle"),
-    Mutation("errors of the density", "spectral", "density + fixed.density_error + np.abs(eps)", "density + np.abs(eps)"),
-    Mutation("rounded phases of the density", "spectral", " + np.abs(eps) * fixed.density_phase_error", ""),
-    Mutation("errors of the terms", "spectral", "return float(weights @ growth) + _RULE_ERROR", "return _RULE_ERROR"),
-    Mutation("rounding of one term", "spectral", "relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))", "relative = errors"),
-    Mutation("quadrature rules", "spectral", "_RULE_ERROR * float(weights.sum()) + ", ""),
-    Mutation("additions", "spectral", " + added * EPSILON * float(weights @ np.exp(log_terms.real))", ""),
-    Mutation("rounded phases of G", "spectral", "error = fixed.error + np.abs(eps) * fixed.phase_error", "error = fixed.error"),
-    Mutation("rounding of K(c)", "spectral", "base_error = self.log_mgf_error + 4.0", "base_error = 4.0"),
-    Mutation("rounding of K(c) - c eps", "spectral",
+    Mutation("cut-off of the density", " + (cut / self.tau2 if self.tau2 > 0 else 0.0)", ""),
+    Mutation("price of smoothing, c > 0", "down, middle = down - price, middle", "down, middle = down, middle"),
+    Mutation("price of smoothing, c < 0", "up, middle = up + price, middle", "up, middle = up, middle"),
+    Mutation("errors of the density", "density + fixed.density_error + np.abs(eps)", "density + np.abs(eps)"),
+    Mutation("rounded phases of the density", " + np.abs(eps) * fixed.density_phase_error", ""),
+    Mutation("errors of the terms", "return float(weights @ growth) + _RULE_ERROR", "return _RULE_ERROR"),
+    Mutation("rounding of one term", "relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))", "relative = errors"),
+    Mutation("quadrature rules", "_RULE_ERROR * float(weights.sum()) + ", ""),
+    Mutation("additions", " + added * EPSILON * float(weights @ np.exp(log_terms.real))", ""),
+    Mutation("rounded phases of G", "error = fixed.error + np.abs(eps) * fixed.phase_error", "error = fixed.error"),
+    Mutation("rounding of K(c)",
+             "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
+             "base_error = 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))"),
+    Mutation("rounding of K(c) - c eps",
              "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
              "base_error = self.log_mgf_error + 0.0 * eps"),
-    Mutation("rounding of c eps alone", "spectral", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
-    Mutation("losses left out", "spectral", "upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)",
+    Mutation("rounding of c eps alone", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
+    Mutation("losses left out", "upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)",
              "upper = base + base_error + np.log(np.maximum(up, 0.0))"),
-    Mutation("characteristic function: recurrences and sums", "characteristic", "(growth + 20.0) * np.minimum(3.0, phase) + ", ""),
-    Mutation("characteristic function: phases", "characteristic", " + 4.0 * phase + tilted", " + tilted"),
-    Mutation("characteristic function: tilted weights", "characteristic", " + 4.0 * phase + tilted", " + 4.0 * phase"),
-    Mutation("characteristic function: FFT", "characteristic", "tilted) + extra", "tilted)"),
-    Mutation("characteristic function: size of the FFT error", "characteristic", "_FFT_ERROR = 2.0e-14", "_FFT_ERROR = 2.0e-16"),
-    Mutation("characteristic function: relative to its modulus", "characteristic", "2.0 * error * np.exp(-modulus)", "2.0 * error"),
-    Mutation("log-MGF: sums", "composition", "EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error", "EPSILON * (4.0 * exponent_error"),
-    Mutation("log-MGF: exponents", "composition", "_SUM_ERROR * scale + 4.0 * exponent_error", "_SUM_ERROR * scale"),
-    Mutation("tilted weights: exponents", "composition", "4.0 * (weights * sizes).sum(axis=1)", "0.0 * (weights * sizes).sum(axis=1)"),
-    Mutation("cumulant generating function: rounding", "composition", "EPSILON * (rounding @ self.counts)",
+    Mutation("characteristic function: recurrences and sums", "(growth + 20.0) * np.minimum(3.0, phase) + ", ""),
+    Mutation("characteristic function: phases", " + 4.0 * phase + tilted", " + tilted"),
+    Mutation("characteristic function: tilted weights", " + 4.0 * phase + tilted", " + 4.0 * phase"),
+    Mutation("characteristic function: FFT", "tilted) + extra", "tilted)"),
+    Mutation("characteristic function: size of the FFT error", "_FFT_ERROR = 2.0e-14", "_FFT_ERROR = 2.0e-16"),
+    Mutation("characteristic function: relative to its modulus", "2.0 * error * np.exp(-modulus)", "2.0 * error"),
+    Mutation("log-MGF: sums", "EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error", "EPSILON * (4.0 * exponent_error"),
+    Mutation("log-MGF: exponents", "_SUM_ERROR * scale + 4.0 * exponent_error", "_SUM_ERROR * scale"),
+    Mutation("tilted weights: exponents", "4.0 * (weights * sizes).sum(axis=1)", "0.0 * (weights * sizes).sum(axis=1)"),
+    Mutation("cumulant generating function: rounding", "EPSILON * (rounding @ self.counts)",
              "0.0 * (rounding @ self.counts)"),
-    Mutation("cumulant generating function: exponents", "composition", " + 8.0 * np.abs(exponents) * np.sqrt(square)", ""),
+    Mutation("cumulant generating function: exponents", " + 8.0 * np.abs(exponents) * np.sqrt(square)", ""),
 )
 
 
-def package_without(mutation: Mutation | None, directory: pathlib.Path) -> None:
-    """A copy of the package and the tests, with the term removed."""
+def copied(source: pathlib.Path, directory: pathlib.Path) -> None:
+    """The package and the tests."""
     for name in ("dp_edgeworth", "comparisons", "tests"):
-        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "results"))
-    shutil.copy(ROOT / "pyproject.toml", directory)
-    if mutation is not None:
-        path = directory / "dp_edgeworth" / f"{mutation.module}.py"
-        text = path.read_text()
-        if (times := text.count(mutation.old)) != 1:
-            raise SystemExit(f"{mutation.name}: {path.name} must contain the text once. Found {times}: {mutation.old}")
-        path.write_text(text.replace(mutation.old, mutation.new))
+        shutil.copytree(source / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copy(source / "pyproject.toml", directory)
 
 
-def first_failure(mutation: Mutation | None, every_test: bool) -> str:
+def module_of(mutation: Mutation, root: pathlib.Path) -> pathlib.Path:
+    """The one module that contains the text."""
+    texts = {path: path.read_text().count(mutation.old) for path in (root / "dp_edgeworth").glob("*.py")}
+    found = [path for path, times in texts.items() if times]
+    if sum(texts.values()) != 1:
+        names = [path.name for path in found]
+        raise SystemExit(f"{mutation.name}: the package must contain the text once. Found it in {names}: {mutation.old}")
+    return found[0]
+
+
+def first_failure(whole: pathlib.Path, mutation: Mutation | None, every_test: bool) -> str:
     """The name of the first test that fails, or ""."""
     with tempfile.TemporaryDirectory(prefix="mutation_") as scratch:
-        package_without(mutation, pathlib.Path(scratch))
+        copied(whole, pathlib.Path(scratch))
+        if mutation is not None:
+            path = module_of(mutation, pathlib.Path(scratch))
+            path.write_text(path.read_text().replace(mutation.old, mutation.new))
         variables = {**os.environ, "PYTHONPATH": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", *TESTS]
         command += [] if every_test else ["-k", SLOW]
@@ -107,17 +117,23 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="run the slow tests of the certificate, too")
     arguments = parser.parse_args()
     chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
-    with tempfile.TemporaryDirectory(prefix="mutation_") as scratch:
-        for number, mutation in enumerate(chosen):  # all texts are found, before any test runs
-            package_without(mutation, pathlib.Path(scratch) / str(number))
-    if failed := first_failure(None, arguments.all):
+    with tempfile.TemporaryDirectory(prefix="mutation_whole_") as scratch:
+        whole = pathlib.Path(scratch)
+        copied(ROOT, whole)  # so that all mutations are of the same sources
+        return table(whole, chosen, arguments.all)
+
+
+def table(whole: pathlib.Path, chosen: list[Mutation], every_test: bool) -> int:
+    """Prints a row per mutation; 1 if one was not noticed."""
+    modules = {mutation: module_of(mutation, whole).name for mutation in chosen}  # all are found before any test runs
+    if failed := first_failure(whole, None, every_test):
         raise SystemExit(f"{failed} fails without any mutation")
     print("| removed term | module | noticed by |\n|---|---|---|", flush=True)
     unnoticed = 0
     for mutation in chosen:
-        failed = first_failure(mutation, arguments.all)
+        failed = first_failure(whole, mutation, every_test)
         unnoticed += not failed
-        print(f"| {mutation.name} | `{mutation.module}.py` | {f'`{failed}`' if failed else '**nothing**'} |", flush=True)
+        print(f"| {mutation.name} | `{modules[mutation]}` | {f'`{failed}`' if failed else '**nothing**'} |", flush=True)
     return 1 if unnoticed else 0
 
 

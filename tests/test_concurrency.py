@@ -10,12 +10,12 @@ from cases import BY_NAME, RO, composed, gaussian, laplace, repeated, sampled
 
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 
-THREADS = 8
-DELTAS, EPSILONS = (1e-12, 1e-8, 1e-5, 1e-3, 0.2, 0.9), (0.0, 0.5, 2.0)
+THREADS = 4
+DELTAS, EPSILONS = (1e-8, 1e-3, 0.9), (0.5,)
 MIXED = composed(repeated(sampled(0.01, gaussian(1.0)), 100), laplace(5.0), repeated(sampled(0.2, laplace(3.0)), 7))
 ACCOUNTANTS = {
     "certified": lambda: EdgeworthIntervalAccountant().compose(MIXED),
-    "certified, replace one": lambda: EdgeworthIntervalAccountant(RO).compose(BY_NAME["without replacement"].event, 20),
+    "certified, replace one": lambda: EdgeworthIntervalAccountant(RO).compose(BY_NAME["without replacement"].event, 3),
     "certified, lattice": lambda: EdgeworthIntervalAccountant(RO).compose(BY_NAME["randomized response"].event, 50),
     "adaptive": lambda: EdgeworthIntervalAccountant(bound="adaptive").compose(sampled(0.05, gaussian(1.0)), 200),
     "tilted": lambda: ApproximateEdgeworthAccountant(tilted=True).compose(MIXED),
@@ -48,7 +48,7 @@ def test_threads_read_one_accountant(make):
 
 def test_threads_compose_accountants_of_their_own():
     """Leaves are shared by a cache of the module."""
-    events = [sampled(0.01 * (1 + i % 5), gaussian(1.0 + i % 3)) for i in range(60)]
+    events = [sampled(0.01 * (1 + i % 5), gaussian(1.0 + i % 3)) for i in range(20)]
 
     def epsilon(event):
         return EdgeworthIntervalAccountant().compose(event, 10).get_epsilon_interval(1e-5)

@@ -69,7 +69,7 @@ def problem(event, relation, count):
     """What is wrong with the answers, or "". Single answers and a whole array take different ways."""
     accountant = EdgeworthIntervalAccountant(relation).compose(event, count)
     for ask, targets, most in ((accountant.get_epsilon_interval, DELTAS, math.inf), (accountant.get_delta_interval, EPSILONS, 1.0)):
-        for target in (np.array(targets), *(targets if LONG else targets[:2] + targets[-2:])):
+        for target in (np.array(targets), *(targets if LONG else (targets[0], targets[-1]))):
             lower, estimate, upper = map(np.asarray, ask(target))
             if not np.all((lower >= 0.0) & (lower <= estimate) & (estimate <= upper) & (upper <= most)):
                 return f"{ask.__name__}({target}): {lower} {estimate} {upper}"
@@ -181,7 +181,7 @@ def test_one_sampled_event_contains_the_closed_form(noise, p):
         check(accountant, lambda e, delta_of=delta_of: sampled_delta(delta_of, exact(p), e), EPSILONS[:-2])
 
 
-@pytest.mark.parametrize("noise", [1e-300, 1e-12, 0.3, 0.999, ALMOST_ONE])
+@pytest.mark.parametrize("noise", [1e-290, 1e-12, 0.3, 0.999, ALMOST_ONE])
 @pytest.mark.parametrize("buckets", [2, 3, 10**9])
 def test_randomized_response_contains_the_closed_form(noise, buckets):
     other = exact(noise) / buckets
