@@ -52,7 +52,9 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     tilted = np.minimum(2.0 * transform.weight_error, y * transform.weighted_loss_error)
     error = EPSILON * ((growth + 20.0) * np.minimum(3.0, phase) + 4.0 * phase + tilted) + extra
     with np.errstate(divide="ignore"):
-        modulus = 0.5 * np.log1p(np.maximum(real * (2.0 + real) + imag * imag, -1.0))
+        # log1p keeps relative accuracy near |phi| = 1; for a small |phi| it would lose what 1 + real still has.
+        modulus = np.where(real > -0.3, 0.5 * np.log1p(np.maximum(real * (2.0 + real) + imag * imag, -0.9)),
+                           np.log(np.hypot(1.0 + real, imag)))
         # A modulus below its own error is raised to it, which keeps the relative error at most 2.
         modulus = np.minimum(np.maximum(modulus, np.log(error)), 0.0)
     modulus[0] = 0.0

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
+from dp_edgeworth.characteristic import log_characteristic
+from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Demand, Reversed, Subsampled
 
@@ -127,8 +129,8 @@ def recorded(monkeypatch, name, store, parts):
     for module in [module for key, module in sys.modules.items() if key.startswith("dp_edgeworth.") and hasattr(module, name)]:
         original = getattr(module, name)
 
-        def wrapped(*arguments, original=original):
-            result = original(*arguments)
+        def wrapped(*arguments, original=original, **options):
+            result = original(*arguments, **options)
             store[name] = parts(arguments, result)
             return result
 
@@ -151,16 +153,31 @@ def gauss_legendre(count):
     return rule
 
 
-def nodes_and_weights(store, ends):
+def recorded_rule(pair, demand, monkeypatch):
+    """The leaf's rule, and what defines its nodes."""
+    store = {}
+    recorded(monkeypatch, "equispaced", store, lambda arguments, result: (
+        float(result[0][0, 0]), float(result[1][0, 0]), result[0].shape[1]))
+    recorded(monkeypatch, "panels", store, lambda arguments, result: np.ravel(arguments[0]))
+    recorded(monkeypatch, "cut_panels", store, lambda arguments, result: (arguments[:2], *result))
+    recorded(monkeypatch, "legendre", store, lambda arguments, result: arguments[0])
+    return pair.leaf.rule(demand), store
+
+
+def nodes_and_weights(store):
     """The rule in 40 digits: equispaced nodes, or Gauss-Legendre panels between the edges."""
-    if "panels" not in store:
-        first, step, count = store["_grid"]
+    if "legendre" not in store:
+        first, step, count = store["equispaced"]
         return [(mpf(first) + mpf(step) * j, mpf(step)) for j in range(count)]
-    edges, count = store["panels"]
-    edges = [mpf(edge) for edge in edges]
-    assert ends[0] is None or edges[0] == ends[0]
-    assert ends[1] is None or edges[-1] == ends[1]
-    return [((a + b) / 2 + (b - a) / 2 * x, (b - a) / 2 * w) for a, b in itertools.pairwise(edges) for x, w in gauss_legendre(count)]
+    edges = [mpf(edge) for edge in (store["panels"] if "panels" in store else panel_edges(*store["cut_panels"], store["legendre"]))]
+    rule = gauss_legendre(store["legendre"])
+    return [((a + b) / 2 + (b - a) / 2 * x, (b - a) / 2 * w) for a, b in itertools.pairwise(edges) for x, w in rule]
+
+
+def panel_edges(ends, x, w, count):
+    """Where the panels meet, from their nodes and weights."""
+    centres, halves = x.reshape(-1, count).mean(axis=1), w.reshape(-1, count).sum(axis=1) / 2
+    return [ends[0], *(0.5 * ((centres + halves)[:-1] + (centres - halves)[1:])), ends[1]]
 
 
 def integrand(pair, s):
@@ -186,12 +203,10 @@ def exact(pair, s, nodes):
 
 @pytest.mark.parametrize("pair, demand, exponents", CASES)
 def test_rule_is_as_accurate_as_it_promises(pair, demand, exponents, monkeypatch):
-    store = {}
-    recorded(monkeypatch, "_grid", store, lambda arguments, result: (
-        float(result[0][0, 0]), float(result[1][0, 0]), result[0].shape[1]))
-    recorded(monkeypatch, "panels", store, lambda arguments, result: (arguments[0], len(result[0]) // (len(arguments[0]) - 1)))
-    pair.leaf.rule(demand)
-    check(pair, demand, exponents, nodes_and_weights(store, pair.ends))
+    _, store = recorded_rule(pair, demand, monkeypatch)
+    if "panels" in store:
+        assert all(end is None or end == edge for end, edge in zip(pair.ends, store["panels"][[0, -1]], strict=True))
+    check(pair, demand, exponents, nodes_and_weights(store))
 
 
 def check(pair, demand, exponents, nodes):
@@ -213,14 +228,9 @@ CUT_CASES = [
 @pytest.mark.parametrize("pair, demand, exponents", CUT_CASES)
 def test_rule_without_the_largest_losses(pair, demand, exponents, monkeypatch):
     """As accurate for what is left; what is missing is at most what was allowed, and all there is together with the rest."""
-    store = {}
-    recorded(monkeypatch, "legendre", store, lambda arguments, result: arguments[0])
-    recorded(monkeypatch, "cut_panels", store, lambda arguments, result: (arguments[:2], *result))
-    rule = pair.leaf.rule(demand)
-    (low, high), x, w = store["cut_panels"]
-    centres, halves = x.reshape(-1, store["legendre"]).mean(axis=1), w.reshape(-1, store["legendre"]).sum(axis=1) / 2
-    inner = 0.5 * ((centres + halves)[:-1] + (centres - halves)[1:])
-    nodes = nodes_and_weights({"panels": ([low, *inner, high], store["legendre"])}, (None, None))
+    rule, store = recorded_rule(pair, demand, monkeypatch)
+    low, high = store["cut_panels"][0]
+    nodes = nodes_and_weights(store)
     check(pair._replace(ends=(mpf(low), mpf(high))), demand, exponents, nodes)
     assert rule.missing[1, 0] <= math.exp(demand.log_tail) * (1 + 1e-9)
     for missing, log_weights in zip(rule.missing[:, 0], (rule.log_weights[0], rule.log_weights[0] + rule.values[0]), strict=True):
@@ -249,3 +259,19 @@ def test_density_floor_is_below_the_density(pair, demand, exponents):
             assert floor[cell] <= density + 1e-9
             checked += 1
     assert checked > 10
+
+
+@pytest.mark.parametrize("last", [200, 1800])
+def test_characteristic_function_is_as_accurate_as_it_claims_where_it_is_small(last):
+    """|phi| falls from 1 to below 1e-12: an error of 1e-16 in |phi|^2 is one of 1e-8 in |phi|."""
+    tilt, step = 812.0, 26.7
+    composition = Composition({Subsampled(GaussianShift(0.0958), 0.0123): 1})
+    (block,) = composition.blocks(composition.demand(-1.0, tilt, step * last))
+    logs, errors = log_characteristic(block, block.transform(tilt), step, last)
+    values = block.rule.values[0].astype(np.longdouble)
+    joint = block.rule.log_weights[0] + (tilt + 1.0) * values
+    weights = np.exp(joint - joint.max())
+    for j in range(1, last, last // 40):
+        phase = np.longdouble(step) * j * values
+        phi = complex((weights * np.cos(phase)).sum(), (weights * np.sin(phase)).sum()) / float(weights.sum())
+        assert abs(np.exp(logs[j]) - phi) <= errors[j] * abs(np.exp(logs[j])), j
