@@ -36,8 +36,10 @@ class Atoms(Pllr):
                 losses = np.array(self.losses)
                 log_p = np.where(q > p, log_q - losses, log_p)
             else:
-                near = np.abs(q - p) < 0.5 * p
-                losses = np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), log_q - log_p)
+                near, ratio = np.abs(q - p) < 0.5 * p, q / p
+                plain = (ratio > 1e-300) & (ratio < 1e300)  # one rounding instead of two logarithms
+                losses = np.where(plain, np.log(np.where(plain, ratio, 1.0)), log_q - log_p)
+                losses = np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), losses)
         finite = np.isfinite(losses) & (np.maximum(p, q) > 0)
         return log_p[finite], losses[finite]
 
@@ -100,3 +102,9 @@ class Atoms(Pllr):
         with np.errstate(all="ignore"):
             gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] - losses, 0.0)) * np.exp(log_p + losses)
             return np.log(np.minimum(gaps.sum(axis=-1) + self.infinite_mass, 1.0))
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        log_p, losses = self._log_finite
+        with np.errstate(all="ignore"):
+            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] + losses, 0.0)) * np.exp(log_p)
+            return np.log(np.minimum(gaps.sum(axis=-1) + self.lost_mass, 1.0))

@@ -1,40 +1,86 @@
-"""Compositions whose delta is a known function of epsilon: Gaussians, and a single leaf whose hockey-stick is known."""
+"""Compositions whose delta is a known function of epsilon, at least from some epsilon on.
+
+    Gaussians        all of them together are one
+    a single leaf    where its hockey-stick is known
+    Laplace noise    near the largest loss: every L_i is mu_i less a deficit, which is 0 with probability 1/2 and has the density
+                     e^{-x/2} / 4 up to 2 mu_i. As long as T = sum mu_i - eps <= 2 min mu_i the ends 2 mu_i do not matter, the sum of
+                     k deficits that are not 0 is a Gamma variable, and over k ~ Binomial(m, 1/2)
+
+                         delta = 2^-m (1 - e^-T) + int_0^T f(x) (1 - e^{x - T}) dx,    f(x) = 2^{-m-1} e^{-x/2} L_{m-1}^{(1)}(-x/2)
+
+                     with a Laguerre polynomial whose terms are all positive there.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from dp_edgeworth import gaussian
 from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.gaussian import legendre
+from dp_edgeworth.laplace_noise import LaplaceShift
 
+_MOST_LAPLACE = 1000  # so that 2^-m is a float
 CLOSED_FORM_ERROR = 4e-12  # relative error allowed for the closed forms
 LogFunction = Callable[[np.ndarray], np.ndarray]
 
 
-def closed_form(composition: Composition) -> tuple[LogFunction, LogFunction, float] | None:
-    """(log delta, log(1 - delta), size of the losses) where log delta is a known function of epsilon."""
+class ClosedForm(NamedTuple):
+    """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract."""
+
+    log_delta: LogFunction
+    log_complement: LogFunction
+    scale: float
+    start: float = 0.0
+
+
+def closed_form(composition: Composition) -> ClosedForm | None:
+    """What is known of a composition, or None."""
     if composition.is_gaussian:
         mu = math.sqrt(composition.gaussian_variance)
-        return (lambda e: gaussian.log_delta(e, mu)), (lambda e: gaussian.log_complement(e, mu)), mu * mu
+        return ClosedForm(lambda e: gaussian.log_delta(e, mu), lambda e: gaussian.log_complement(e, mu), mu * mu)
     single = composition.single
-    if single is None or single.log_hockey_stick(np.zeros(1)) is None:
-        return None
+    if single is not None and single.log_hockey_stick(np.zeros(1)) is not None:
+        return _with_complement(lambda e: np.asarray(single.log_hockey_stick(e)), single.loss_scale, 0.0)
+    if all(type(pllr) is LaplaceShift for pllr in composition.counts) and composition.total <= _MOST_LAPLACE:
+        return _laplace_near_top(composition)
+    return None
 
-    def log_delta(epsilon: np.ndarray) -> np.ndarray:
-        return np.minimum(np.asarray(single.log_hockey_stick(epsilon)), 0.0)
+
+def _with_complement(log_delta: LogFunction, scale: float, start: float) -> ClosedForm:
+    def bounded(epsilon: np.ndarray) -> np.ndarray:
+        return np.minimum(log_delta(epsilon), 0.0)
 
     def log_complement(epsilon: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log(-np.expm1(log_delta(epsilon)))
+            return np.log(-np.expm1(bounded(epsilon)))
 
-    return log_delta, log_complement, single.loss_scale
+    return ClosedForm(bounded, log_complement, scale, start)
 
 
-def closed_epsilons(log_delta: LogFunction, log_complement: LogFunction, scale: float, deltas: np.ndarray,
-                     most: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _laplace_near_top(composition: Composition) -> ClosedForm:
+    """The formula of the module's header; the integrand is entire and grows at most like e^{sqrt(2 m x)}."""
+    m, top = int(composition.total), composition.supremum
+    reach = min(2.0 * min(pllr.mu for pllr in composition.counts), top, 20.0, 2000.0 / m)  # type: ignore[attr-defined]
+    x, w = legendre(96)
+
+    def log_delta(epsilon: np.ndarray) -> np.ndarray:
+        below = np.clip(top - np.asarray(epsilon, float), 0.0, reach)[..., None]
+        nodes = 0.5 * below * (1.0 + x)
+        density = 0.5 * np.exp(-0.5 * nodes) * special.eval_genlaguerre(m - 1, 1.0, -0.5 * nodes)
+        rest = 0.5 * below * density * -np.expm1(nodes - below)
+        with np.errstate(divide="ignore"):
+            return np.log((rest * w).sum(axis=-1) - np.expm1(-below[..., 0])) - m * math.log(2.0)
+
+    return _with_complement(log_delta, top, top - reach)
+
+
+def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bisection, with the closed form's error added on either side, in whichever of delta and 1 - delta is small.
 
     Rounding inside the closed form is a shift of epsilon by units in the last place of epsilon and of the scale.
@@ -47,10 +93,10 @@ def closed_epsilons(log_delta: LogFunction, log_complement: LogFunction, scale: 
 
     def above(epsilons: np.ndarray) -> np.ndarray:
         """Whether delta(epsilon), margin included, is above its target."""
-        return np.where(large, log_complement(epsilons) - margins < targets, log_delta(epsilons) + margins > targets)
+        return np.where(large, form.log_complement(epsilons) - margins < targets, form.log_delta(epsilons) + margins > targets)
 
     low, high = _last_true(above, (3, len(deltas)), most)
-    shift = closed_shift(low[1], scale)
+    shift = closed_shift(low[1], form.scale)
     return np.where(low[0] > 0, np.maximum(low[0] - shift, 0.0), 0.0), low[1], np.where(high[2] > 0, high[2] + shift, 0.0)
 
 

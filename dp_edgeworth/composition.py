@@ -278,12 +278,13 @@ class Composition:
         tilts = np.asarray(tilts, float)
         demand = demand or self.demand(min(float(tilts.min()), -1.0), float(tilts.max()))
         result = np.zeros((4, len(tilts)))
+        result[3] = 1e-17 * (2.0 + np.abs(tilts))  # the rules themselves, see `spectral`
         variance = self.gaussian_variance
         if variance > 0:
             result[0] = 0.5 * variance * tilts * (tilts + 1.0)
             result[1] = variance * (tilts + 0.5)
             result[2] = variance
-            result[3] = 4.0 * EPSILON * np.abs(result[0])
+            result[3] += 4.0 * EPSILON * np.abs(result[0])
         for block in self.blocks(demand):
             if self.total <= _PLAIN_COUNT:
                 result += block.cgf(tilts)

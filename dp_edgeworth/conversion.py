@@ -82,12 +82,16 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
         done = result.upper[rest] - result.lower[rest] <= tolerance * np.maximum(1.0, result.lower[rest])
         result.estimate[rest[done]] = 0.5 * (result.lower[rest[done]] + result.upper[rest[done]])
         rest = rest[~done]
+    closed = closed_forms.closed_form(composition) if len(rest) else None
+    if closed is not None:
+        known = np.full(len(rest), True)
+        if closed.start > 0.0:
+            with np.errstate(divide="ignore"):
+                known = np.log(deltas[rest]) < closed.log_delta(np.array(closed.start)) - 1e-9
+        result.put(rest[known], *closed_forms.closed_epsilons(closed, deltas[rest[known]], finite_most))
+        rest = rest[~known]
     if len(rest):
-        closed = closed_forms.closed_form(composition)
-        if closed is not None:
-            result.put(rest, *closed_forms.closed_epsilons(*closed, deltas[rest], finite_most))
-        else:
-            epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
+        epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
     return Bounds(*(np.maximum(part, 0.0) for part in result))
 
 
@@ -108,12 +112,12 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
         return Bounds(np.where(without, 0.0, result.lower), result.estimate, result.upper)
     closed = closed_forms.closed_form(composition)
     if closed is not None:
-        log_delta, _, scale = closed
-        shift = closed_forms.closed_shift(epsilons[rest], scale)
-        below, above = log_delta(epsilons[rest] + shift), log_delta(np.maximum(epsilons[rest] - shift, 0.0))
-        error = closed_forms.CLOSED_FORM_ERROR
-        delta_search.put_logs(result, rest, below - error, log_delta(epsilons[rest]), above + error, 0.0)
-        return result
+        known = rest[epsilons[rest] >= closed.start * (1.0 + 1e-12)]
+        shift, error = closed_forms.closed_shift(epsilons[known], closed.scale), closed_forms.CLOSED_FORM_ERROR
+        below = closed.log_delta(epsilons[known] + shift)
+        above = closed.log_delta(np.maximum(epsilons[known] - shift, 0.0))
+        delta_search.put_logs(result, known, below - error, closed.log_delta(epsilons[known]), above + error, 0.0)
+        rest = np.setdiff1d(rest, known)
     delta_search.deltas(composition, epsilons, rest, tolerance, floor, result)
     return result
 

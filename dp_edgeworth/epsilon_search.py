@@ -59,7 +59,7 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         return me
     log_delta, whole = math.log(finite[index]), composition
     complement = bool(deltas[index] > 0.5)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
         # how far the targets themselves are rounded
         share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)

@@ -13,6 +13,8 @@ from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.panels import graded_edges, panels
 from dp_edgeworth.pllr import Demand, Pllr, Rule
 
+_FEW_PANELS = 12
+
 
 @dataclasses.dataclass(frozen=True)
 class LaplaceShift(Pllr):
@@ -37,31 +39,31 @@ class LaplaceShift(Pllr):
     bottom_mass = 0.5
 
     def rule(self, demand: Demand) -> Rule:
-        return self._rule(demand, 1.0)
+        return self.rules([self], demand)
 
     @classmethod
     def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
-        probabilities = [1.0] * len(members) if sampled is None else sampled
-        return Rule.stacked([member._rule(demand, p) for member, p in zip(members, probabilities, strict=True)])
-
-    def _rule(self, demand: Demand, p: float) -> Rule:
         """Atoms of mass 1/2 at -mu and e^{-mu}/2 at mu; L = 2x - mu with density e^{-x}/2 on 0 < x < mu.
 
         After subsampling the integrand between is analytic for |Im x| < pi/2; at height b it is at most
         e^{2 frequency b} sec(b)^{max(-low, 0)} times its size on the real line, where it grows by at most e^{slope dx}. Slope and
-        phase are smaller by the largest posterior odds where these are below 1. Panels are short at the end where a steep
-        integrand has its mass and double from there on (`panels.graded_edges`).
+        phase are smaller by the largest posterior odds where these are below 1. Panels on which slope times length is at most 8 are
+        equal and few for most leaves; otherwise they are short at the end where a steep integrand has its mass and double from there
+        on (`panels.graded_edges`).
         """
-        odds = min(1.0, p * math.exp(self.mu) / (1.0 - p)) if p < 0.5 and self.mu < 600.0 else 1.0
+        mu = np.array([member.mu for member in members])
+        odds = np.ones(len(mu))
+        if sampled is not None:
+            rare = np.minimum(sampled, 0.5)
+            odds = np.where((sampled < 0.5) & (mu < 600.0), np.minimum(1.0, rare * np.exp(np.minimum(mu, 600.0)) / (1.0 - rare)), 1.0)
         rise, fall = 2.0 * max(demand.high, 0.0) * odds + 1.0, 2.0 * max(-demand.low, 0.0) * odds + 1.0
-        edges = graded_edges(self.mu, fall, rise, min(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300)), demand.digits)
-        x, w = panels(edges, demand, 2.0, odds)
-        values = np.concatenate([[-self.mu], 2.0 * x - self.mu, [self.mu]])
-        log_weights = np.concatenate([[math.log(0.5)], np.log(0.5 * w) - x, [math.log(0.5) - self.mu]])
-        grid = np.linspace(0.0, self.mu, 65)
-        none = np.zeros(1)
-        return Rule(values[None], log_weights[None], none, none, (2.0 * grid - self.mu)[None],
-                    (math.log(0.25) - grid[1:])[None])
+        longest = np.minimum(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300))
+        count = np.ceil(mu * np.maximum(np.maximum(rise, fall) / 8.0, 1.0 / longest))
+        if count.max() <= _FEW_PANELS:
+            return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
+        return Rule.stacked([
+            _on_panels(mu[i:i + 1], graded_edges(float(mu[i]), float(fall[i]), float(rise[i]), float(longest[i]), demand.digits)[None],
+                       demand, float(odds[i])) for i in range(len(mu))])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
@@ -70,9 +72,19 @@ class LaplaceShift(Pllr):
             return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
 
 
+def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
+    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu."""
+    x, w = panels(edges, demand, 2.0, odds)
+    top = mu[:, None]
+    grid = np.linspace(0.0, 1.0, 65) * top
+    none, half = np.zeros(len(mu)), np.full((len(mu), 1), math.log(0.5))
+    return Rule(np.concatenate([-top, 2.0 * x - top, top], axis=1), np.concatenate([half, np.log(0.5 * w) - x, half - top], axis=1),
+                none, none, 2.0 * grid - top, math.log(0.25) - grid[:, 1:])
+
+
 @dataclasses.dataclass(frozen=True)
 class FarLaplaceShift(LaplaceShift):
-    """Laplace noise so small that e^{-mu} is no float: bounded by its largest loss mu, otherwise taken for disjoint."""
+    """Laplace noise so small that it would need too many panels: bounded by its largest loss mu, otherwise taken for disjoint."""
 
     infinite_mass = 1.0
     lost_mass = 1.0
@@ -81,8 +93,9 @@ class FarLaplaceShift(LaplaceShift):
 
     @property
     def dominated(self) -> Pllr:
-        """Only the sign of x - mu/2 is revealed; what is known of the loss is then no float either, so nothing is."""
-        return Atoms((1.0,), (1.0,))
+        """Only whether x <= 0, x >= mu or neither is revealed, with losses -mu, mu and 0."""
+        return Atoms((0.5, 0.5, 0.0), (0.0, 0.5, 0.5), losses=(-self.mu, 0.0, self.mu))
 
-    def rule(self, demand: Demand) -> Rule:
-        return Atoms((1.0, 0.0), (0.0, 1.0)).rule(demand)
+    @classmethod
+    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
+        return Rule.stacked([Atoms((1.0, 0.0), (0.0, 1.0)).rule(demand) for _ in members])

@@ -80,7 +80,9 @@ class LatticeContour:
             lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))
         usable = np.isfinite(lower) & (slope > 0)
         sign = -1.0 if self.tilt > 0 else 1.0
-        return (np.where(np.isnan(lower), -np.inf, lower), base + middle, base + base_error + upper,
+        # A table that is negative beyond its error has one that was not charged: then nothing is proved.
+        sound = (self.first[index] >= -self.first_error) & (self.second[index] >= -self.second_error)
+        return (np.where(sound & ~np.isnan(lower), lower, -np.inf), base + middle, np.where(sound, base + base_error + upper, np.inf),
                 np.where(usable, sign * slope, -self.tilt))
 
     def _log_total(self, index: np.ndarray, factor: np.ndarray, side: float) -> np.ndarray:
@@ -114,7 +116,7 @@ def _evaluated(composition: Composition, spacing: float, tilt: float, points: in
     """The transform at the n frequencies of one period, and the tables."""
     step, last = 2.0 * math.pi / (spacing * points), points // 2
     log_terms, errors = np.zeros(last + 1, complex), np.zeros(last + 1)
-    log_mgf, log_mgf_error, origin, shift = 0.0, 0.0, 0.0, 0.0
+    log_mgf, log_mgf_error, origin, shift = 0.0, spectral.rule_error(tilt), 0.0, 0.0
     for block in composition.blocks(composition.demand(-1.0, max(tilt, 0.0) * 1.01)):
         transform = block.transform(tilt)
         centres, indices, off = _indices(block.rule, transform.mean, spacing)

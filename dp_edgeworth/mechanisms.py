@@ -54,6 +54,7 @@ RS = NeighboringRelation.REPLACE_SPECIAL
 
 # Beyond this shift a sampled Gaussian would need too fine a rule.
 _FAR_SHIFT = 300.0
+_FAR_LAPLACE_SHIFT = 5_000.0
 _SMALLEST_SHIFT = 1e-140
 # In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
 _SMALLEST_NOISE_SHIFT = 1e-7
@@ -201,7 +202,7 @@ def _laplace(mu: float) -> Directions:
     if mu < _SMALLEST_SHIFT:  # rounded up; nothing is known from below
         tiny = RoundedUp((1.0, 0.0), (LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
         return Directions(tiny, tiny)
-    pair = LaplaceShift(mu) if mu <= 700.0 else FarLaplaceShift(mu)
+    pair = LaplaceShift(mu) if mu <= _FAR_LAPLACE_SHIFT else FarLaplaceShift(mu)
     return Directions(pair, pair)
 
 
@@ -235,7 +236,8 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
     own = 1.0 - noise + other
     if relation is RS:
         return Atoms((1.0 / k, (k - 1) / k), (own, (k - 1) * other), losses=(math.log1p((k - 1) * (1.0 - noise)), math.log(noise)))
-    loss = math.log1p((1.0 - noise) / other)
+    ratio = (1.0 - noise) * k / noise
+    loss = math.log1p(ratio) if ratio < math.inf else math.log((1.0 - noise) * k + noise) - math.log(noise)
     return _mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from dp_edgeworth.gaussian import legendre
 from dp_edgeworth.pllr import Demand, check_size
 
+_MOST_ON_A_PANEL = 1024
 _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
 
@@ -43,22 +44,27 @@ def graded_edges(width: float, fall: float, rise: float, longest: float, digits:
 
 
 def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
-    """Composite Gauss-Legendre nodes and weights, error below e^{-digits}.
+    """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
     The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
     sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
     """
-    half = 0.5 * np.diff(edges)
-    nodes = _node_count(float(half.max()), demand, turn, odds)
-    check_size(float(len(half)) * nodes)
+    half = 0.5 * np.diff(edges, axis=-1)
+    nodes = node_count(float(half.max()), demand, turn, odds)
+    check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
-    centres = 0.5 * (edges[1:] + edges[:-1])
-    return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+    centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
+    shape = (*edges.shape[:-1], -1)
+    return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def _node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
-    """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho."""
-    best = 1024
+def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
+    """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
+
+    The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
+    e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least.
+    """
+    best = math.inf
     for rho in np.geomspace(1.1, 100.0, 60):
         height = 0.5 * half * (rho - 1.0 / rho)
         if turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi):
@@ -69,7 +75,7 @@ def _node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
         need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
         best = min(best, max(28, math.ceil(need)))
-    return best
+    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 
 def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Callable[[np.ndarray], np.ndarray]) -> tuple[

@@ -25,11 +25,15 @@ With y_j = j h, period p = 2 pi / h, z_j = c + i y_j and the amplitude A = e^{K(
            obey n_t(v - t/2) <= sqrt(tau^2/t) e^{tau^2/8} n_{tau^2}(v - tau^2/2) for t <= tau^2; integrate over t.
            f is bounded from above by its own sum (aliases only add) plus its own cut-off.
     rule   every leaf's transform is off by at most e^{-40}/count relative to e^{K_i(c)} (`noise.py`), so the product by e^{-40}
-           (telescoping, |phi| <= 1); charged as 1e-16 A (h/pi) sum' 1/|z_j (z_j+1)|.
+           (telescoping, |phi| <= 1); charged as 1e-16 A (h/pi) sum' 1/|z_j (z_j+1)|. The control variate in K(c) uses the rule at
+           s = 0 and s = 1, too, with weights |1 - s| and |s|, s = c + 1: charged as 1e-17 (2 + |c|) in K.
+    tail   Where the largest losses are left out (`Composition.truncated`), everything above speaks of the positive measure that is
+           left. Its G is at most the true one, and smaller by at most the probability d that some loss was left out, because the
+           payoff lies in [0, 1]: the upper end is raised by d.
     round  rounding of sums, recurrences, logarithms, phases: bounded term by term (`characteristic.py`, `Block.transform`) in the
            standard model with 2 units in the last place for each elementary function.
 
-    S - cut - rule - round - alias [- smooth]  <=  G(eps)  <=  S + cut + rule + round        (smooth on the other side for c < 0)
+    S - cut - rule - round - alias [- smooth]  <=  G(eps)  <=  S + cut + rule + round [+ tail]   (smooth on the other side for c < 0)
 
 Everything is kept relative to A, in log space, so delta = 1e-300 is as accurate as delta = 0.1.
 """
@@ -76,6 +80,11 @@ def _dot(rows: np.ndarray, column: np.ndarray) -> np.ndarray:
     return (rows * column).sum(axis=1).real
 
 
+def rule_error(tilt: float) -> float:
+    """What the quadrature rules can do to K, the control variate included."""
+    return 1e-17 * (2.0 + abs(tilt))
+
+
 def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, added: float = _SUM_ERROR) -> float:
     """Bound of the error of sum_j weights_j e^{log_terms_j}: terms off by `errors` (relative), their rounding, the rules', the sum's.
 
@@ -94,7 +103,7 @@ def log_alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_
     """log of a bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps}, by the best of G(e) <= e^{log_bounds - tilts e}."""
     gap = np.abs(tilts - tilt)
     with np.errstate(over="ignore", under="ignore"):
-        geometric = np.where(gap * period > 30.0, gap * period, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
+        geometric = np.where(gap * period > 40.0, gap * period - 1e-17, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
         logs = log_bounds - np.outer(eps, tilts) - geometric - (log_mgf - tilt * eps)[:, None]
         right = tilts > tilt
         return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))
@@ -178,7 +187,8 @@ class Contour:
         base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = base - base_error + np.log(np.maximum(down, 0.0))
-            upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)
+            # A negative upper bound of a positive number can only come from an error that was not charged: then nothing is proved.
+            upper = np.where(up > 0.0, np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped), np.inf)
             best = base + np.log(np.clip(middle, np.maximum(down, 1e-300), np.maximum(up, 1e-300)))
             rate = slope / np.where(total > 0, total, 1.0)
         return lower, np.clip(best, lower, upper), upper, np.where(total > 0, rate, -self.tilt)
@@ -353,7 +363,7 @@ def _evaluated(composition: Composition, choice: Plan, decay: Envelope, tau2: fl
     log_terms = -0.5 * variance * y**2 + 1j * y * variance * (c + 0.5)
     errors = 4.0 * EPSILON * np.abs(log_terms)
     log_mgf = 0.5 * variance * c * (c + 1.0)
-    log_mgf_error = 4.0 * EPSILON * abs(log_mgf)
+    log_mgf_error = 4.0 * EPSILON * abs(log_mgf) + rule_error(c)
     for block in composition.blocks(composition.demand(-1.0, max(c, 0.0) * 1.01, float(y[-1]))):
         transform = block.transform(c)
         logs, rounding = log_characteristic(block, transform, step, last)
