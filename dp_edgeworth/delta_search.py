@@ -36,6 +36,10 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
                floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Settles one epsilon and whichever others its contour serves; returns their indices."""
     me, epsilon, whole = np.array([index]), float(epsilons[index]), composition
+    if _is_no_float(composition, epsilon):
+        none = open_targets[epsilons[open_targets] >= epsilon]
+        put_logs(result, none, *np.full((3, len(none)), -math.inf), composition.infinite_mass)
+        return none
     width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
     contour = None
@@ -70,6 +74,16 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
         good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
     put_logs(result, others[good], b.lower[good], b.estimate[good], b.upper[good], whole.infinite_mass)
     return np.append(others[good], index)
+
+
+def _is_no_float(composition: Composition, epsilon: float) -> bool:
+    """Whether delta less the infinite mass is below the floats, by the Chernoff bound at one tilt."""
+    tilt = 1600.0 / max(epsilon, 1e-300)
+    try:
+        k = composition.cgf([tilt])[:, 0]
+    except RuleTooLargeError:
+        return False
+    return bool(k[0] + k[3] - 1600.0 < -750.0)
 
 
 def _start_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray,

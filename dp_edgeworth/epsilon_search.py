@@ -122,10 +122,10 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
             width = max(goal.tolerance * max(1.0, guess), 0.05 * (guess or 1.0 / abs(tilt)))
             rough = lattice.contour(composition, tilt, guess, target, width)
             guess, slope = (float(part[0]) for part in _newton(rough, goal.targets[me], np.array([guess])))
-            if composition is not whole:
-                dropped = min(max(0.02 * goal.tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-NEGLIGIBLE))
-                composition = whole.truncated(log_delta + math.log(dropped))
-                tilt = spectral.positive_tilt(composition, log_delta)
+        if composition is not whole:  # leave out no more than the tolerance allows
+            dropped = min(max(0.02 * goal.tolerance * max(1.0, guess) * slope, 1e-12), math.exp(-NEGLIGIBLE))
+            composition = whole.truncated(log_delta + math.log(dropped))
+            tilt = spectral.positive_tilt(composition, log_delta)
         for finer in (1.0, 1.0, 6.0, 36.0):
             contour = lattice.contour(composition, tilt, guess, target, goal.tolerance * max(1.0, guess), finer, slope, goal.reserve)
             *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
@@ -167,7 +167,7 @@ def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[
         bound = contour.bounds(here)
         usable = np.isfinite(bound.slope) & (bound.slope != 0) & ((bound.slope > 0) == rising)
         slope = np.where(usable, bound.slope, -contour.tilt)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             excess = np.nan_to_num(targets[moving] - bound.estimate, nan=contour.tilt, posinf=1e300, neginf=-1e300)
             beyond = (excess > 0) != rising
             low[moving], high[moving] = np.where(beyond, low[moving], here), np.where(beyond, here, high[moving])

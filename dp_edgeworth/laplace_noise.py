@@ -92,8 +92,14 @@ class FarLaplaceShift(LaplaceShift):
     bottom_mass = 0.0
 
     @property
+    def finite_supremum(self) -> float:
+        return -math.inf
+
+    @property
     def dominated(self) -> Pllr:
-        """Only whether x <= 0, x >= mu or neither is revealed, with losses -mu, mu and 0."""
+        """Only whether x <= 0, x >= mu or neither is revealed, with losses -mu, mu and 0; nothing where these are beyond all scales."""
+        if self.mu > 1e100:
+            return Atoms((1.0,), (1.0,))
         return Atoms((0.5, 0.5, 0.0), (0.0, 0.5, 0.5), losses=(-self.mu, 0.0, self.mu))
 
     @classmethod

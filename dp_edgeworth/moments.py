@@ -190,6 +190,7 @@ def _mean(nodes: _Nodes, tilt: float) -> np.ndarray:
     return (weights * values).sum(axis=1, keepdims=True)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _standardised(nodes: _Nodes, tilt: float) -> np.ndarray:
     """Rows of `LeafMoments`."""
     values, weights = _weights(nodes, tilt)

@@ -20,8 +20,8 @@ def at_the_top(composition: Composition, tilt: float) -> bool:
 
     Not on a lattice, where every point is resolved.
     """
-    bounded = math.isfinite(composition.finite_supremum) and composition.spacing is None
-    return bounded and tilt * abs(composition.finite_supremum) > _STEEPEST
+    bounded = math.isfinite(composition.largest_loss) and composition.spacing is None
+    return bounded and tilt * abs(composition.largest_loss) > _STEEPEST
 
 
 def mean_loss(composition: Composition) -> float:
