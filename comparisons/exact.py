@@ -1084,7 +1084,7 @@ def _epsilon_of(comp: Composition, delta: float) -> Exact:
         guess = _root(lambda e: _log_delta(solver, e) - log_delta, guess, 0.5 / c)  # noqa: B023
         answers.append(guess)
         if not rough and guess > 0:
-            unsettled = max(unsettled, _unsettled(solver) / min(c * guess, 1e6))
+            unsettled = max(unsettled, _unsettled(solver, comp) / min(c * guess, 1e6))
     return _agreed(answers[1], answers[2], unsettled)
 
 
@@ -1113,7 +1113,7 @@ def _delta_of(comp: Composition, epsilon: float) -> Exact:
         solver = _solver(comp, epsilon, guess, variant, 1e-6 if rough else 1e-11)
         guess = min(_log_delta(solver, epsilon), 0.0)
         answers.append(guess)
-        unsettled = unsettled if rough else max(unsettled, _unsettled(solver))
+        unsettled = unsettled if rough else max(unsettled, _unsettled(solver, comp))
     return _agreed(math.exp(answers[1]), math.exp(answers[2]), unsettled)
 
 
@@ -1145,9 +1145,9 @@ def _single_epsilon(law: Law, delta: float) -> float:
         return float((lo + hi) / 2)
 
 
-def _unsettled(solver: Contour | Atoms) -> float:
-    """By how much log delta still changed at the last doubling of the mollifier; 0 where none was needed."""
-    return solver.settled if isinstance(solver, Contour) else 0.0
+def _unsettled(solver: Contour | Atoms, comp: Composition) -> float:
+    """By how much log delta still changed at the last doubling of the mollifier; what m-th powers round by for point masses."""
+    return solver.settled if isinstance(solver, Contour) else 1e-17 * sum(count for _, count in comp.laws)
 
 
 def _agreed(one: float, two: float, unsettled: float) -> Exact:

@@ -37,7 +37,7 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     growth, extra = 8.0 * j[:, None] + nodes, np.zeros(members)  # units in the last place lost by recurrences and long sums
     if members * nodes * last <= _DIRECT:
         gains = _direct(values, weights, step * j)
-        growth = np.full((1, 1), 44.0)  # sums in pairs, see `composition`
+        growth = np.full((1, 1), 4.0)  # at most 19 additions touch a term (`composition`), and 5 other roundings
     elif nodes * last <= _LONG:
         gains = _recurrence(values, weights, step, last)
     else:

@@ -38,7 +38,7 @@ _CACHED_NODES = 4_000_000
 # accumulators, so at most 16 + log2(nodes / 128) additions touch a term; the rest is for its factors.
 _SUM_ERROR = 64.0
 # Up to this many compositions the cumulant generating function needs no control variate.
-_PLAIN_COUNT = 1e6
+_PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
 EPSILON = np.finfo(float).eps
 
 
@@ -274,8 +274,11 @@ class Composition:
             self._cache = (demand, kept)
 
     @np.errstate(over="ignore")
-    def cgf(self, tilts: Sequence[float] | np.ndarray, demand: Demand | None = None) -> np.ndarray:
-        """Rows K, K', K'' and the rounding bound of K, one column per real tilt > -1."""
+    def cgf(self, tilts: Sequence[float] | np.ndarray, demand: Demand | None = None, *, rough: bool = False) -> np.ndarray:
+        """Rows K, K', K'' and the rounding bound of K, one column per real tilt > -1.
+
+        `rough`: an absolute error of K of about 0.01 will do, to plan with.
+        """
         tilts = np.asarray(tilts, float)
         demand = demand or self.demand(min(float(tilts.min()), -1.0), float(tilts.max()))
         result = np.zeros((4, len(tilts)))
@@ -287,7 +290,7 @@ class Composition:
             result[2] = variance
             result[3] += 4.0 * EPSILON * np.abs(result[0])
         for block in self.blocks(demand):
-            if self.total <= _PLAIN_COUNT:
+            if self.total <= (_ROUGH_COUNT if rough else _PLAIN_COUNT):
                 result += block.cgf(tilts)
                 continue
             for column, tilt in enumerate(tilts):

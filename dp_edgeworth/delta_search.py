@@ -38,7 +38,8 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     me, epsilon, whole = np.array([index]), float(epsilons[index]), composition
     if _is_no_float(composition, epsilon):
         none = open_targets[epsilons[open_targets] >= epsilon]
-        put_logs(result, none, *np.full((3, len(none)), -math.inf), composition.infinite_mass)
+        nothing = np.full(len(none), -math.inf)
+        put_logs(result, none, nothing, nothing, nothing, composition.infinite_mass)
         return none
     width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)

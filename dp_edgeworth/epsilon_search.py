@@ -76,6 +76,10 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         if tilts.at_the_top(composition, start.tilt):
             return me
         goal = _Goal(index, targets, slack, tolerance, RESERVE if len(open_targets) > 2 else 0.0, complement)
+        if not complement and start.guess < 0.97 * floor[index]:
+            decided = _below_floor(composition, start.tilt, goal, open_targets, floor, result)
+            if index in decided:
+                return decided
         contour = _refined(composition, whole, start, goal, log_delta, result) or contour
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
             break
@@ -148,10 +152,24 @@ def _start(composition: Composition, log_delta: float, open_targets: np.ndarray,
             bounds = np.maximum(spectral.chernoff_epsilon(composition, tilt, np.log(finite[open_targets])), 0.0)
         bounds = np.where(np.isnan(bounds), math.inf, bounds)
         result.put(open_targets, np.zeros(len(bounds)), bounds, bounds)
-        most = float(spectral.chernoff_epsilon(composition, tilt, np.array([log_delta]))[0])
-        return _Start(tilt, *tilts.saddle_guess(composition, tilt, log_delta, max(most, 0.0)))
+        most = float(bounds[np.argmin(np.abs(np.log(finite[open_targets]) - log_delta))])
+        return _Start(tilt, *tilts.saddle_guess(composition, tilt, log_delta, most))
     except RuleTooLargeError:
         return _Start(None, 0.0, False)
+
+
+def _below_floor(composition: Composition, tilt: float, goal: _Goal, open_targets: np.ndarray, floor: np.ndarray,
+                 result: Bounds) -> np.ndarray:
+    """Targets whose epsilon is proved, by one coarse contour, not to exceed what another direction has reached: their floor."""
+    least = float(floor[goal.number])
+    try:
+        contour = lattice.contour(composition, tilt, least, float(goal.targets[goal.number]), 1e-3 * max(1.0, least), slope=tilt)
+    except RuleTooLargeError:
+        return open_targets[:0]
+    proved = contour.bounds(floor[open_targets]).upper <= goal.targets[open_targets] - goal.slack[open_targets]
+    done = open_targets[proved]
+    result.put(done, np.zeros(len(done)), floor[done], floor[done])
+    return done
 
 
 def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -54,9 +54,10 @@ from dp_edgeworth.pllr import RuleTooLargeError
 
 _RULE_ERROR = 1e-16
 _SUM_ERROR = 48.0  # units in the last place of the sum of the moduli
-_MOST_FREQUENCIES = 1 << 18
+_FEW_FREQUENCIES, _MOST_FREQUENCIES = 128, 1 << 18
+_LARGEST_RATIO = 4.0
 _TILT_STEPS = np.array([-8.0, -4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0, 8.0])  # in deviations
-_TILT_RATIOS = np.array([0.18, 0.3, 0.42, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0])
+_TILT_RATIOS = np.array([0.18, 0.3, 0.42, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, _LARGEST_RATIO])
 
 
 def log_kappa(tilt: np.ndarray) -> np.ndarray:
@@ -215,7 +216,7 @@ def positive_tilt(composition: Composition, log_delta: float) -> float:
 
     Its derivative vanishes where R(c) = c K'(c) - K(c) + log(1+c) + log delta = 0, and R is increasing.
     """
-    variance = max(float(composition.cgf([0.0])[2, 0]), 1e-300)
+    variance = max(float(composition.cgf([0.0], rough=True)[2, 0]), 1e-300)
     return increasing_root(
         composition, math.sqrt(-2.0 * min(log_delta, -1e-3) / variance),
         lambda c, k: (c * k[1] - k[0] + math.log1p(c) + log_delta, c * c * k[2] + c / (1.0 + c)), -log_delta + 3.0)
@@ -226,7 +227,7 @@ def increasing_root(composition: Composition, start: float, equation, coarse: fl
     low, high, c = 0.0, math.inf, min(max(start, 1e-150), 1e150)
     for _ in range(200):
         try:
-            value, rate = equation(c, composition.cgf([c], composition.demand(-1.0, 1.5 * c))[:, 0])
+            value, rate = equation(c, composition.cgf([c], composition.demand(-1.0, _LARGEST_RATIO * c), rough=True)[:, 0])
         except RuleTooLargeError:  # far too large a tilt, or no rule at any
             if c < 1e-6:
                 raise
@@ -273,12 +274,12 @@ def plan(composition: Composition, tilt: float, epsilon: float, log_g: float, to
         odds = (1.0 + tilt) / -tilt / _TILT_RATIOS
         tilts = -1.0 / (1.0 + odds)
         candidates = np.ones(len(tilts), bool)
-    k = composition.cgf(tilts, composition.demand(-1.0, max(float(tilts.max()), 0.0)))
+    k = composition.cgf(tilts, composition.demand(-1.0, max(float(tilts.max()), 0.0)), rough=True)
     spread = tilt * math.sqrt(float(k[2, _TILT_RATIOS == 1.0][0])) if tilt > 0 else 0.0
     if 20.0 < spread < 1e12:  # K turns so sharply at the tilt that ratios would jump over it
         near = tilt * (1.0 + _TILT_STEPS / spread)
         tilts, candidates = np.append(tilts, near), np.append(candidates, near > 0.1 * tilt)
-        k = np.append(k, composition.cgf(near, composition.demand(-1.0, float(tilts.max()))), axis=1)
+        k = np.append(k, composition.cgf(near, composition.demand(-1.0, float(tilts.max())), rough=True), axis=1)
     log_bounds = log_kappa(tilts) + k[0] + k[3]
     edges = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
     others = np.concatenate([tilts, edges])
@@ -338,6 +339,8 @@ def _decay(composition: Composition, tilt: float) -> Envelope:
 def _smoothing(decay: Envelope, choice: Plan, tau2: float) -> tuple[float, float]:
     """(tau^2, highest frequency): no smoothing where the cf decays about as fast by itself."""
     alone = decay.frequency(choice.log_loss - choice.log_relative)
+    if alone * choice.period <= 2.0 * math.pi * _FEW_FREQUENCIES:
+        return 0.0, alone
     tau2, smoothed = _smoothed(decay, choice, tau2)
     return (0.0, alone) if alone <= 1.5 * smoothed else (tau2, smoothed)
 

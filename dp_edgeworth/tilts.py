@@ -34,7 +34,7 @@ def mean_loss(composition: Composition) -> float:
 
 def saddle_tilt(composition: Composition, epsilon: float) -> float:
     """The c > 0 that minimises K(c) + log kappa(c) - c eps: K'(c) - log(1 + 1/c) = eps, increasing in c."""
-    k = composition.cgf([0.0])[:, 0]
+    k = composition.cgf([0.0], rough=True)[:, 0]
     spread = math.sqrt(max(float(k[2]), 1e-300))
     start = max(epsilon - float(k[1]), spread) / spread**2
     return spectral.increasing_root(
@@ -60,7 +60,8 @@ def saddle_guess(composition: Composition, tilt: float, log_delta: float, most: 
     smaller one is returned and marked as unsure: a contour planned for too small an epsilon is dear, but not wide.
     """
     guesses = []
-    for k, c in zip(composition.cgf([0.5 * tilt, tilt], composition.demand(-1.0, 1.5 * tilt)).T, (0.5 * tilt, tilt), strict=True):
+    at = (0.5 * tilt, tilt)
+    for k, c in zip(composition.cgf(at, composition.demand(-1.0, 1.5 * tilt), rough=True).T, at, strict=True):
         law = (c, float(k[0]), float(k[1]), math.sqrt(max(float(k[2]), 1e-300)))
         guesses.append(_decreasing_root(functools.partial(_normal_excess, law=law, log_delta=log_delta), most))
     # Further below the Chernoff bound than this nothing could be resolved in double precision anyway.
