@@ -91,11 +91,15 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
     margins = np.array([-1.0, 0.0, 1.0])[:, None] * (CLOSED_FORM_ERROR + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0))
 
-    def above(epsilons: np.ndarray) -> np.ndarray:
-        """Whether delta(epsilon), margin included, is above its target."""
-        return np.where(large, form.log_complement(epsilons) - margins < targets, form.log_delta(epsilons) + margins > targets)
+    def excess(epsilons: np.ndarray) -> np.ndarray:
+        """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""
+        with np.errstate(invalid="ignore"):
+            found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
+            if large.any():
+                found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
+        return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
-    low, high = _last_true(above, (3, len(deltas)), most)
+    low, high = _crossing(excess, (3, len(deltas)), most)
     shift = closed_shift(low[1], form.scale)
     return np.where(low[0] > 0, np.maximum(low[0] - shift, 0.0), 0.0), low[1], np.where(high[2] > 0, high[2] + shift, 0.0)
 
@@ -104,20 +108,34 @@ def closed_shift(epsilons: np.ndarray, scale: float) -> np.ndarray:
     return 32.0 * EPSILON * (np.abs(epsilons) + scale)
 
 
-def _last_true(condition: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...], most: float) -> tuple[np.ndarray, np.ndarray]:
-    """Neighbouring floats (a, b) >= 0 with condition(a) and not condition(b); (0, 0) where it is false at 0."""
-    never = ~condition(np.zeros(shape))
+def _crossing(excess: LogFunction, shape: tuple[int, ...], most: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends a < b, equal to 1e-13, of where a decreasing function is > 0 at a and <= 0 at b; (0, 0) where it never is positive."""
+    never = excess(np.zeros(shape)) <= 0.0
     exponents_low, exponents_high = np.full(shape, -1075.0), np.full(shape, 1024.0)
     for _ in range(12):  # the binary exponent first, so that every scale costs the same
         middle = np.round(0.5 * (exponents_low + exponents_high))
-        true = condition(np.minimum(np.exp2(np.minimum(middle, 1023.0)), most))
-        exponents_low, exponents_high = np.where(true, middle, exponents_low), np.where(true, exponents_high, middle)
+        positive = excess(np.minimum(np.exp2(np.minimum(middle, 1023.0)), most)) > 0.0
+        exponents_low, exponents_high = np.where(positive, middle, exponents_low), np.where(positive, exponents_high, middle)
     low = np.where(exponents_low > -1075.0, np.exp2(np.minimum(exponents_low, 1023.0)), 0.0)
-    high = np.exp2(np.minimum(exponents_high, 1023.0))
-    high = np.where(exponents_high >= 1024.0, math.inf, high)
-    low, high = np.minimum(low, most), np.minimum(high, most)
-    for _ in range(56):
-        middle = low + 0.5 * (np.where(np.isfinite(high), high, low) - low)
-        true = condition(middle)
-        low, high = np.where(true, middle, low), np.where(true, high, middle)
+    high = np.where(exponents_high >= 1024.0, math.inf, np.exp2(np.minimum(exponents_high, 1023.0)))
+    low, high = _narrowed(excess, np.minimum(low, most), np.minimum(high, most))
     return np.where(never, 0.0, low), np.where(never, 0.0, high)
+
+
+def _narrowed(excess: LogFunction, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Illinois method, with a bisection every third time for the functions that it does not like."""
+    at_low, at_high = excess(low), excess(np.where(np.isfinite(high), high, low))
+    for step in range(120):
+        wide = high - low > 1e-13 * low
+        if not np.any(wide & np.isfinite(high)):
+            break
+        gap = at_low - at_high
+        share = np.clip(np.where(gap > 0.0, at_low / np.where(gap > 0.0, gap, 1.0), 0.5), 1e-3, 1.0 - 1e-3)
+        x = low + np.where(np.isfinite(high), (0.5 if step % 3 == 2 else share) * (high - low), 0.0)
+        value = excess(x)
+        up, down = (value > 0.0) & wide, (value <= 0.0) & wide
+        # the end that stays gets half its weight
+        at_low = np.where(up, value, np.where(down, 0.5, 1.0) * at_low)
+        at_high = np.where(down, value, np.where(up, 0.5, 1.0) * at_high)
+        low, high = np.where(up, x, low), np.where(down, x, high)
+    return low, high

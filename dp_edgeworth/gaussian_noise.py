@@ -160,7 +160,7 @@ class NormalMixture(Pllr):
         shifts, weights = np.array(self.shifts), np.array(self.weights)
         each = shifts * (x[..., None] - 0.5 * shifts)
         exponents = np.log(weights) + each
-        total = special.logsumexp(exponents, axis=-1)
+        total = np.logaddexp.reduce(exponents, axis=-1)
         slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
         # log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss.
         mean = (weights * np.expm1(np.minimum(each, 600.0))).sum(axis=-1)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
 from dp_edgeworth.gaussian import legendre
 
@@ -41,7 +40,8 @@ def log_upper_integral(start: np.ndarray, log_density: Function, gap: Function, 
     nodes = start[..., None] + length[..., None] * unit
     with np.errstate(divide="ignore"):
         logs = log_density(nodes) + np.log(-np.expm1(-np.maximum(gap(nodes), 0.0)))
-        return special.logsumexp(logs, axis=-1, b=weights) + np.log(length)
+        peak = np.maximum(logs.max(axis=-1), -1e300)
+        return peak + np.log((weights * np.exp(logs - peak[..., None])).sum(axis=-1)) + np.log(length)
 
 
 def crossing(loss: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], level: np.ndarray, low: np.ndarray,
@@ -54,7 +54,8 @@ def crossing(loss: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], level:
         with np.errstate(divide="ignore", invalid="ignore"):
             new = x - (value - level) / slope
         new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
-        if np.all(np.abs(new - x) <= 4e-16 * np.abs(x)):
-            break
+        done = np.all(np.abs(new - x) <= 1e-9 * (1.0 + np.abs(x)))  # the payoff vanishes there, so what is left counts squared
         x = new
+        if done:
+            break
     return x

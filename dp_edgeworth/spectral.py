@@ -217,8 +217,11 @@ def positive_tilt(composition: Composition, log_delta: float) -> float:
     Its derivative vanishes where R(c) = c K'(c) - K(c) + log(1+c) + log delta = 0, and R is increasing.
     """
     variance = max(float(composition.cgf([0.0], rough=True)[2, 0]), 1e-300)
+    start = math.sqrt(-2.0 * min(log_delta, -1e-3) / variance)
+    if 0.0 < composition.largest_loss < math.inf:  # far beyond this c K' - K is rounding
+        start = min(start, 1e3 / composition.largest_loss)
     return increasing_root(
-        composition, math.sqrt(-2.0 * min(log_delta, -1e-3) / variance),
+        composition, start,
         lambda c, k: (c * k[1] - k[0] + math.log1p(c) + log_delta, c * c * k[2] + c / (1.0 + c)), -log_delta + 3.0)
 
 

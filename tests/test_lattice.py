@@ -1,0 +1,145 @@
+"""Compositions on a lattice and near the largest loss, against exact sums; the hockey-sticks of single leaves, against 40 digits."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+
+from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
+from dp_edgeworth.closed_forms import closed_form
+from dp_edgeworth.composition import Composition
+from dp_edgeworth.lattice import LatticeContour, contour
+from dp_edgeworth.noise import NormalMixture, SampledReplacement
+from dp_edgeworth.spacing import common_spacing
+from dp_edgeworth.spectral import positive_tilt
+
+DELTAS = (0.9, 0.3, 1e-5, 1e-12, 1e-100)
+
+
+def discrete_laplace_delta(a, count, epsilon):
+    """Of `count` discrete Laplace mechanisms with sensitivity 1: losses +-a, a binomial sum in 60 digits."""
+    with mpmath.workdps(60):
+        q = 1 / (1 + mpmath.exp(-mpmath.mpf(a)))
+        return mpmath.fsum(mpmath.binomial(count, k) * q**k * (1 - q)**(count - k) * max(
+            0, 1 - mpmath.exp(mpmath.mpf(epsilon) - mpmath.mpf(a) * (2 * k - count))) for k in range(count + 1))
+
+
+@pytest.mark.parametrize("count", [2, 20, 300])
+@pytest.mark.parametrize("a", [0.01, 1.0, 30.0, 300.0, 2000.0])
+def test_binomial_losses(a, count):
+    accountant = EdgeworthIntervalAccountant().compose(dp_event.DiscreteLaplaceDpEvent(a, 1), count)
+    for delta in DELTAS:
+        lower, _, upper = accountant.get_epsilon_interval(delta)
+        assert discrete_laplace_delta(a, count, upper) <= delta
+        assert lower == 0.0 or discrete_laplace_delta(a, count, lower) >= delta
+        assert upper - lower <= 2e-6 * max(1.0, lower) + 1e-5 * (delta == 1e-5)
+    for share in (0.0, 0.3, 0.7, 0.95):
+        lower, _, upper = accountant.get_delta_interval(share * a * count)
+        assert lower <= discrete_laplace_delta(a, count, share * a * count) <= upper
+
+
+def test_three_atoms_of_randomized_response():
+    """RR with 5 buckets, 60 times: a trinomial sum of losses -a, 0, a."""
+    noise, buckets, count = 0.3, 5, 60
+    accountant = EdgeworthIntervalAccountant(NeighboringRelation.REPLACE_ONE).compose(
+        dp_event.RandomizedResponseDpEvent(noise, buckets), count)
+    with mpmath.workdps(40):
+        other = mpmath.mpf(noise) / buckets
+        own = 1 - mpmath.mpf(noise) + other
+        loss = mpmath.log(own / other)
+        law = [mpmath.mpf(1)]
+        for _ in range(count):
+            law = [sum(w * law[k - i] for i, w in enumerate((other, (buckets - 2) * other, own)) if 0 <= k - i < len(law))
+                   for k in range(len(law) + 2)]
+        for epsilon in (0.0, 20.0, 100.0, 150.0):
+            exact = mpmath.fsum(w * max(0, 1 - mpmath.exp(epsilon - (k - count) * loss)) for k, w in enumerate(law))
+            lower, _, upper = accountant.get_delta_interval(epsilon)
+            assert lower <= exact <= upper
+            assert upper - lower <= 1e-5 * upper
+
+
+@pytest.mark.parametrize(("pairs", "spacing"), [
+    ([Atoms((0.25, 0.75), (0.75, 0.25))], 2 * math.log(3)),
+    ([Atoms((0.2, 0.5, 0.3), (0.4, 0.5, 0.1))], None),
+    ([Atoms((0.25, 0.75), (0.75, 0.25)), Atoms((0.1, 0.9), (0.9, 0.1))], 4 * math.log(3) / 2),  # log 9 = 2 log 3
+    ([Atoms((0.25, 0.75), (0.75, 0.25)), Atoms((0.2, 0.8), (0.8, 0.2))], None),
+    ([LaplaceShift(1.0)], None),
+])
+def test_common_spacing(pairs, spacing):
+    found = common_spacing(pairs)
+    assert (found is None) == (spacing is None)
+    assert found is None or found == pytest.approx(spacing, rel=1e-12)
+
+
+def test_a_short_table_is_wider_and_still_true():
+    """Aliasing on its own: the tables modulo a few points."""
+    event, count, epsilon = dp_event.DiscreteLaplaceDpEvent(0.5, 1), 200, 30.0
+    composition = EdgeworthIntervalAccountant().compose(event, count)._compositions()[0]
+    exact = float(mpmath.log(discrete_laplace_delta(0.5, count, epsilon)))
+    tilt = positive_tilt(composition, exact)
+    widths = []
+    for tolerance in (1e-6, 10.0, 1e4):  # the period, and with it the table, shrinks as the tolerance grows
+        found = contour(composition, tilt, epsilon, exact, tolerance)
+        assert isinstance(found, LatticeContour)
+        bound = found.bounds(np.array([epsilon]))
+        assert bound.lower[0] - 1e-12 <= exact <= bound.upper[0] + 1e-12
+        widths.append(bound.upper[0] - bound.lower[0])
+    assert widths == sorted(widths)
+
+
+@pytest.mark.parametrize("scales", [(1.0,) * 2, (1.0,) * 10, (2.0,) * 4 + (0.7,), (0.2,) * 40])
+def test_laplace_near_the_top(scales):
+    """The Gamma formula against the mixture over k summed term by term in 30 digits."""
+    counts = {LaplaceShift(1 / s): scales.count(s) for s in set(scales)}
+    form = closed_form(Composition(counts))
+    m, top = len(scales), sum(1 / s for s in scales)
+    for epsilon in np.linspace(form.start, top, 5)[:-1]:
+        with mpmath.workdps(30):
+            rest = mpmath.mpf(top) - mpmath.mpf(float(epsilon))
+
+            def payoff(k, rest=rest):
+                if k == 0:
+                    return -mpmath.expm1(-rest)
+                return mpmath.quad(lambda x: x**(k - 1) * mpmath.exp(-x / 2) / (2**k * mpmath.factorial(k - 1))
+                                   * -mpmath.expm1(x - rest), [0, rest])
+
+            exact = mpmath.fsum(mpmath.binomial(m, k) * payoff(k) for k in range(m + 1)) / 2**m
+            assert float(form.log_delta(np.array(epsilon))) == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
+
+
+def _normal_mixture_delta(p_law, q_law, sign, epsilon):
+    """Phi differences at the crossing of the likelihood ratio, in 40 digits; `sign` is that of the slope of the loss."""
+    def loss(x):
+        total = [mpmath.fsum(w * mpmath.exp(c * x - c * c / 2) for w, c in law) for law in (q_law, p_law)]
+        return mpmath.log(total[0] / total[1])
+
+    low, high = mpmath.mpf(-45) * sign, mpmath.mpf(400) * sign
+    for _ in range(170):
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss(middle) < epsilon else (low, middle)
+    q, p = (mpmath.fsum(w * mpmath.ncdf(sign * (c - low)) for w, c in law) for law in (q_law, p_law))
+    return q - mpmath.exp(epsilon) * p
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.7, 3.0])
+@pytest.mark.parametrize("p", [1e-7, 0.01, 0.6])
+@pytest.mark.parametrize("kind", ["replacement", "mixture", "reversed mixture"])
+def test_single_leaves(kind, mu, p):
+    with mpmath.workdps(40):
+        rare, shift = mpmath.mpf(p), mpmath.mpf(mu)
+        if kind == "replacement":
+            pllr = SampledReplacement(mu, p)
+            laws, sign = ([(1 - rare, 0), (rare, -shift)], [(1 - rare, 0), (rare, shift)]), 1
+        else:
+            weights, small = (1 - p, 0.4 * p, 0.6 * p), mpmath.mpf(0.3 * mu)
+            pllr = NormalMixture((0.0, 0.3 * mu, mu), weights)
+            parts = [mpmath.mpf(weights[1]), mpmath.mpf(weights[2])]
+            laws, sign = ([(mpmath.mpf(1), 0)], [(1 - sum(parts), 0), (parts[0], small), (parts[1], shift)]), 1
+            if kind == "reversed mixture":
+                pllr, laws, sign = reverse(pllr), laws[::-1], -1
+        most = min(p * mu * 3, pllr.supremum * 0.7)
+        for epsilon in (0.0, 0.3 * most, most):
+            exact = _normal_mixture_delta(*laws, sign, epsilon)
+            assert float(pllr.log_hockey_stick(np.array([epsilon]))[0]) == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
