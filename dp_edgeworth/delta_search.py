@@ -45,27 +45,28 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
     contour = None
     reserve = RESERVE if len(open_targets) > 2 else 0.0
-    for attempt, finer in enumerate((1.0, 1.0, 6.0, 1.0, 1.0, 1.0)):
+    cuts, lost, best = math.isinf(whole.finite_supremum), tilt is None, math.inf
+    for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
             return open_targets[result.upper[open_targets] <= floor[open_targets]]
-        if attempt >= 3 or tilt is None:
-            if math.isfinite(whole.finite_supremum):
-                break
-            # Rare losses far above epsilon hide it, see `epsilon_search`.
+        if cuts and (attempt >= 2 or lost):  # Rare losses far above epsilon hide it, see `epsilon_search`.
             composition = whole.truncated(math.log(share) + math.log(max(result.upper[index] - whole.infinite_mass, 1e-300)))
             tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
+            guess = min(guess, best)
         if tilt is None or tilts.at_the_top(composition, tilt):
             break
         try:
             contour = lattice.contour(composition, tilt, epsilon, guess, width, finer, reserve=reserve)
         except RuleTooLargeError:
-            tilt = None
+            lost = True
             continue
         b = contour.bounds(epsilons[me])
         put_logs(result, me, b.lower, b.estimate, b.upper, whole.infinite_mass)
         if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
             break
         share = min(max(0.02 * width * abs(float(b.slope[0])), 1e-12), math.exp(-NEGLIGIBLE))
+        if math.isfinite(float(b.lower[0])):
+            best = float(b.estimate[0])
         guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
     others = open_targets[open_targets != index]
     if contour is None or not len(others):
