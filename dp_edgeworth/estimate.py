@@ -14,12 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import conversion, expansion, intervals, spectral
+from dp_edgeworth import conversion, expansion, intervals, spectral, tilts
 from dp_edgeworth.composition import Composition
-from dp_edgeworth.pllr import RuleTooLargeError
+from dp_edgeworth.pllr import Demand, RuleTooLargeError
 
 _GRID = 1_025
-_STEEPEST = 1e7  # largest tilt, in units of one over the largest loss, that is still expanded
+_ROUGH = 1.0  # third standardised cumulant beyond which an expansion is poor
+_NEGLIGIBLE = 12.0  # losses of probability e^-12 delta in all may be left out
+_FEW_LEAVES = 512
 
 
 def deltas(compositions: Sequence[Composition], epsilons: np.ndarray, order: int, tilted: bool) -> np.ndarray:
@@ -133,14 +135,23 @@ def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) ->
         if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
             result[i] = infinite
             continue
-        try:
-            tilt = _saddle(composition, float(eps))
-            law = composition.expansion(order + 2, tilt, composition.demand(tilt - order - 2, tilt + order + 2))
-            value = _tilted_log_delta(composition, float(eps), tilt, *law, order)
-        except RuleTooLargeError:
-            value = 0.0
+        value, roughness = _expanded_log_delta(composition, float(eps), order)
+        if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
+            cut, smoother = _expanded_log_delta(composition.truncated(value - _NEGLIGIBLE), float(eps), order)
+            value = cut if smoother < roughness else value
         result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
     return result
+
+
+def _expanded_log_delta(composition: Composition, epsilon: float, order: int) -> tuple[float, float]:
+    """log delta expanded at the saddle point of epsilon, and the third standardised cumulant there."""
+    try:
+        tilt = _saddle(composition, epsilon)
+        log_mgf, kappa = composition.expansion(max(order + 2, 3), tilt, _demand(composition, tilt, order))
+        value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
+        return value, abs(float(kappa[2])) / max(float(kappa[1]), 1e-300) ** 1.5
+    except RuleTooLargeError:
+        return 0.0, math.inf
 
 
 def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float:
@@ -155,16 +166,33 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
         direction = intervals.Direction(composition, composition)
         return float(conversion.epsilon_bounds([direction], np.array([delta]), 1.0).estimate[0])
     target = math.log(delta - composition.infinite_mass)
+    epsilon, roughness = _expanded_epsilon(composition, target, order)
+    if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
+        # The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
+        cut, smoother = _expanded_epsilon(composition.truncated(target - _NEGLIGIBLE), target, order)
+        epsilon = cut if smoother < roughness else epsilon
+    return epsilon
+
+
+def _expanded_epsilon(composition: Composition, target: float, order: int) -> tuple[float, float]:
+    """The epsilon at which the expansion is e^target, and its third standardised cumulant: how far it is to be trusted."""
     most = max(composition.finite_supremum, 0.0)
     try:
         start = spectral.positive_tilt(composition, target)
         chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
-        if math.isfinite(most) and start * most > _STEEPEST:  # at the very top of bounded losses nothing is left to expand
-            return chernoff
+        if tilts.at_the_top(composition, start):  # at the very top of bounded losses nothing is left to expand
+            return chernoff, 0.0
         tilt = _tilted_root(composition, start, target, order)
-        return min(max(float(composition.cgf([tilt])[1, 0]), 0.0), most)
+        kappa = composition.expansion(3, tilt, _demand(composition, tilt, 3))[1]
+        return min(max(float(kappa[0]), 0.0), most), abs(float(kappa[2])) / max(float(kappa[1]), 1e-300) ** 1.5
     except RuleTooLargeError:
-        return 0.0
+        return 0.0, math.inf
+
+
+def _demand(composition: Composition, tilt: float, order: int) -> Demand:
+    """L^order grows like e^{order x} where the sampled loss bends, so the nodes reach further; not where losses were left out."""
+    low = tilt - order - 2.0 if composition.log_tail == -math.inf else -1.0
+    return composition.demand(low, tilt + order + 2.0)
 
 
 def _tilted_root(composition: Composition, start: float, target: float, order: int) -> float:
@@ -172,10 +200,11 @@ def _tilted_root(composition: Composition, start: float, target: float, order: i
 
     Newton's method from the Chernoff tilt, with d log delta / d c = -c K''(c) at saddle points; bisection if it fails.
     """
-    demand = composition.demand(-order - 3.0, 1.5 * start + order + 2.0)
+    low = -order - 3.0 if composition.log_tail == -math.inf else -1.0
+    demand = composition.demand(low, 1.5 * start + order + 2.0)
 
     def excess(tilt: float) -> tuple[float, float, float]:
-        here = demand if tilt <= 1.5 * start else composition.demand(tilt - order - 2.0, tilt + order + 2.0)
+        here = demand if tilt <= 1.5 * start else _demand(composition, tilt, order)
         log_mgf, cumulants = composition.expansion(order + 2, tilt, here)
         value = _tilted_log_delta(composition, float(cumulants[0]), tilt, log_mgf, cumulants, order)
         return value - target, float(cumulants[0]), float(cumulants[1])

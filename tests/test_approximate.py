@@ -193,3 +193,14 @@ def test_tilted_answers_every_epsilon(event):
     accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)
     deltas = [accountant.get_delta(0.5 * i) for i in range(80)]
     assert all(0.0 < b < a <= 1.0 for a, b in itertools.pairwise(deltas))
+
+
+def test_tilted_is_not_misled_by_losses_too_rare_to_matter():
+    """m p = 1000 with p = 1e-6: the saddle point of all losses lies at losses of probability far below delta (it gave 0.436).
+
+    The exact value is by comparisons/exact.py.
+    """
+    event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(1e-6, dpa.GaussianDpEvent(0.8)), 10**9)
+    accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)
+    assert accountant.get_epsilon(1e-6) == pytest.approx(0.235738020626, rel=1e-6)
+    assert accountant.get_delta(0.235738020626) == pytest.approx(1e-6, rel=1e-5)
