@@ -202,5 +202,5 @@ def test_tilted_is_not_misled_by_losses_too_rare_to_matter():
     """
     event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(1e-6, dpa.GaussianDpEvent(0.8)), 10**9)
     accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)
-    assert accountant.get_epsilon(1e-6) == pytest.approx(0.235738020626, rel=1e-6)
-    assert accountant.get_delta(0.235738020626) == pytest.approx(1e-6, rel=1e-5)
+    assert accountant.get_epsilon(1e-6) == pytest.approx(0.235738018378552, rel=1e-6)
+    assert accountant.get_delta(0.235738018378552) == pytest.approx(1e-6, rel=1e-5)
