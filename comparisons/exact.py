@@ -1,8 +1,8 @@
 """Exact delta(epsilon) and epsilon(delta) of composed DP events: what the other methods are compared with.
 
 Nothing here comes from dp_edgeworth. Every answer is computed twice, with different contours, periods and
-quadrature nodes, in 80-bit arithmetic; `accuracy` is the relative disagreement, and `InaccurateError` is
-raised where it exceeds 1e-8.
+quadrature nodes, in 80-bit arithmetic; `accuracy` is ten times the relative disagreement, and
+`InaccurateError` is raised where it exceeds 1e-8.
 
 One direction of one leaf is a pair (P, Q); L = log dQ/dP; K(z) = sum_i m_i log E_{Q_i}[e^{z L_i}]. Methods:
 
@@ -45,11 +45,11 @@ LARGE_COUNT = 300
 
 
 class InaccurateError(ArithmeticError):
-    """Two computations with different parameters disagree by more than 1e-8."""
+    """Two computations with different parameters disagree by more than 1e-9."""
 
 
 class Exact(NamedTuple):
-    """A value and the relative disagreement of two independent computations of it."""
+    """A value and its relative accuracy, from the disagreement of two computations of it."""
 
     value: float
     accuracy: float
@@ -1151,9 +1151,9 @@ def _unsettled(solver: Contour | Atoms, comp: Composition) -> float:
 
 
 def _agreed(one: float, two: float, unsettled: float) -> Exact:
-    """The first value; its accuracy is the disagreement or the unsettled rest, whichever is larger."""
+    """The first value; its accuracy is ten times the disagreement (both may err alike), or the unsettled rest if that is larger."""
     difference = 0.0 if one == two else abs(one - two) / max(abs(one), 1e-320)
-    accuracy = max(difference, unsettled, 1e-15)
+    accuracy = max(10.0 * difference, unsettled, 1e-15)
     if not accuracy <= TARGET_ACCURACY:
         raise InaccurateError(f"Two computations gave {one!r} and {two!r}, unsettled by {unsettled:.1e}.")
     return Exact(one, accuracy)

@@ -8,15 +8,23 @@
 
 Reading order of the modules, which is also the direction in which data flows:
 
-    events, _validate            events that dp-accounting does not have; the checks of parameters
-    gaussian, pllr, noise        the law of one privacy loss, as a quadrature rule or in closed form
-    additive_noise, composition  general noise; sums of losses with counts
-    mechanisms                   leaf event -> losses in both directions
-    expansion, estimate          Edgeworth expansions, plain and tilted: estimates
-    envelope, characteristic,    certified inversion of the characteristic function
-    spectral, conversion
-    bounds                       the paper's own finite-sample bounds
-    accountant                   the `PrivacyAccountant` subclasses
+    events, _validate                events that dp-accounting does not have; the checks of parameters
+    gaussian, pllr                   closed forms; one privacy loss: rules, reversing, sampling, mixing
+    atoms, laplace_noise,            the base pairs (gathered in `noise`), with the quadrature of `trapezoid`, `panels`, `single`
+    gaussian_noise
+    additive_noise, noise_shift      noise named as in scipy.stats
+    spacing, composition             sums of losses with counts
+    mechanisms                       leaf event -> losses in both directions
+    expansion, estimate              Edgeworth expansions, plain and tilted: estimates
+    envelope, characteristic,        certified inversion of the characteristic function
+    spectral, lattice
+    intervals, closed_forms, tilts,  from bounds of delta to intervals of epsilon and delta
+    epsilon_search, delta_search,
+    conversion
+    bounds, finite_sample            the paper's own finite-sample bounds (header of `bounds` maps the modules behind it)
+    accountant                       the `PrivacyAccountant` subclasses
+    analysis, planning, sweeps,      questions in one call; the command line
+    tradeoff, curves, cli
 
 Words: a PLLR is a privacy-loss log-likelihood ratio L = log dQ/dP, X under P and Y under Q; `direction` is "remove" or "add"
 (the paper's alpha); `order` is the paper's k; a tilt c weights a law by e^{cL}; `lower`, `estimate` and `upper` say on which side

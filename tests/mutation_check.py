@@ -21,8 +21,8 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("tests/test_certificate.py",)
-SLOW = "not bounded_noise and not large and not laplace"
+TESTS = ("tests/test_certificate.py", "tests/test_lattice.py", "tests/test_truncation.py")
+SLOW = "not bounded_noise and not large and not laplace and not thirty_digits and not binomial"
 
 
 class Mutation(NamedTuple):
@@ -60,8 +60,10 @@ MUTATIONS = (
              "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
              "base_error = self.log_mgf_error + 0.0 * eps"),
     Mutation("rounding of c eps alone", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
-    Mutation("losses left out", "upper = np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)",
-             "upper = base + base_error + np.log(np.maximum(up, 0.0))"),
+    Mutation("losses left out", "np.logaddexp(base + base_error + np.log(np.maximum(up, 0.0)), self.log_dropped)",
+             "base + base_error + np.log(np.maximum(up, 0.0))"),
+    Mutation("lattice: aliases", " + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))", ""),
+    Mutation("missing masses in the control variate", "(0.0 if rule.missing is None else rule.missing)", "0.0"),
     Mutation("characteristic function: recurrences and sums", "(growth + 20.0) * np.minimum(3.0, phase) + ", ""),
     Mutation("characteristic function: phases", " + 4.0 * phase + tilted", " + tilted"),
     Mutation("characteristic function: tilted weights", " + 4.0 * phase + tilted", " + 4.0 * phase"),
