@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import conversion, expansion, intervals, spectral, tilts
+from dp_edgeworth import conversion, expansion, intervals, spectral
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.pllr import Demand, RuleTooLargeError
 
 _GRID = 1_025
-_ROUGH = 1.0  # third standardised cumulant beyond which an expansion is poor
+_STEEPEST = 1e7  # largest tilt, in units of one over the largest loss of a leaf, that is still expanded
+_ROUGH = 3.0  # third standardised cumulant beyond which an expansion is worthless
 _NEGLIGIBLE = 12.0  # losses of probability e^-12 delta in all may be left out
 _FEW_LEAVES = 512
 
@@ -149,7 +150,7 @@ def _expanded_log_delta(composition: Composition, epsilon: float, order: int) ->
         tilt = _saddle(composition, epsilon)
         log_mgf, kappa = composition.expansion(max(order + 2, 3), tilt, _demand(composition, tilt, order))
         value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
-        return value, abs(float(kappa[2])) / max(float(kappa[1]), 1e-300) ** 1.5
+        return value, _skewness(kappa)
     except RuleTooLargeError:
         return 0.0, math.inf
 
@@ -180,13 +181,19 @@ def _expanded_epsilon(composition: Composition, target: float, order: int) -> tu
     try:
         start = spectral.positive_tilt(composition, target)
         chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
-        if tilts.at_the_top(composition, start):  # at the very top of bounded losses nothing is left to expand
+        if math.isfinite(most) and start * composition.largest_loss > _STEEPEST:  # at the very top nothing is left to expand
             return chernoff, 0.0
         tilt = _tilted_root(composition, start, target, order)
         kappa = composition.expansion(3, tilt, _demand(composition, tilt, 3))[1]
-        return min(max(float(kappa[0]), 0.0), most), abs(float(kappa[2])) / max(float(kappa[1]), 1e-300) ** 1.5
+        return min(max(float(kappa[0]), 0.0), most), _skewness(kappa)
     except RuleTooLargeError:
         return 0.0, math.inf
+
+
+def _skewness(kappa: np.ndarray) -> float:
+    """|kappa_3| / kappa_2^(3/2); 0 where nothing varies."""
+    deviation = math.sqrt(max(float(kappa[1]), 0.0))
+    return abs(float(kappa[2])) / deviation / deviation / deviation if deviation > 1e-100 else 0.0
 
 
 def _demand(composition: Composition, tilt: float, order: int) -> Demand:
