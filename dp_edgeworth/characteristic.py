@@ -41,7 +41,8 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
     elif nodes * last <= _LONG:
         gains = _recurrence(values, weights, step, last)
     else:
-        growth = np.full((1, 1), 200.0)  # 20 (e^t - 1) + 4 t e^t <= 200 t for the Taylor series, t <= 3
+        most = np.maximum(_STILL / last * j[:, None], 1e-9)  # the Taylor series: 20 (e^t - 1) + 4 t e^t for phases t up to this
+        growth = 20.0 * np.expm1(most) / most + 4.0 * np.exp(most) - 20.0
         gains = np.empty((last + 1, members), complex)
         extra = np.empty(members)
         for i in range(members):
