@@ -29,6 +29,7 @@ from dp_edgeworth.trapezoid import (
     trapezoid_step,
 )
 
+_FEW_MEMBERS = 64
 _MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns need fewer
 
 
@@ -62,17 +63,26 @@ class GaussianShift(Pllr):
         step = trapezoid_step(demand, mu, strip, secants, 1.0)
         if sampled is not None and float(((high - low) / step).max()) > 600.0:
             low, high, step = sampled_grid(demand, mu, sampled[:, None], low, high, step, secants, 1.0)
+            nodes = float(((high - low) / step).max())
+            if nodes > _MANY_NODES and len(members) <= _FEW_MEMBERS:
+                rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
+                if rule.values.shape[1] < nodes:
+                    return rule
         x, step = equispaced(low, high, step)
         loss = mu * (x - 0.5 * mu)
         none = np.zeros(len(mu))
         return Rule(loss, log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
 
     def _cut_rule(self, demand: Demand, p: float) -> Rule:
-        """Panels up to the largest loss that the demand wants (`panels.cut_panels`), to be subsampled with probability p."""
-        mu, reach = self.mu, reach_of(demand)
-        high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * demand.high + reach)
-        x, w = cut_panels(-reach, high, demand, mu, lambda x: mu * posterior(x, mu, p))
-        grid = np.linspace(-reach, high, 257)[None]
+        """Panels up to the largest loss that the demand wants (`panels.cut_panels`), to be subsampled with probability p.
+
+        Below 0 a negative power of 1 - p + p e^L adds at most |s| |log(1 - p)| to the normal log-density.
+        """
+        mu = self.mu
+        low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
+        high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p))
+        grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
                     mu * (grid - 0.5 * mu), log_normal_floor(grid) - math.log(mu),
