@@ -72,6 +72,16 @@ def test_leaving_out_reduces_the_measure():
     assert cut.cgf([50.0])[0, 0] < whole.cgf([50.0])[0, 0]
 
 
+@pytest.mark.parametrize("pllr", LEAVES, ids=lambda pllr: type(pllr).__name__)
+def test_the_control_variate_knows_what_is_missing(pllr):
+    """K of what is left, with and without the control variate E_P[e^L - 1] = 0, which what is left does not satisfy."""
+    cut = Composition({pllr: 1}).truncated(math.log(1e-5))
+    block = next(cut.blocks(cut.demand(-1.0, 1.0)))
+    for tilt in (-0.5, 0.3, 1.0):
+        plain = math.log(math.fsum(np.exp(block.rule.log_weights[0] + (tilt + 1.0) * block.rule.values[0])))
+        assert block.transform(tilt).log_mgf[0] == pytest.approx(plain, abs=1e-14)
+
+
 # (event, relation, delta, exact epsilon by comparisons/exact.py, its accuracy, largest width relative to epsilon): a few rare samples
 # carry the loss
 RARE = [
