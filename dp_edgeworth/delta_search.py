@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from dp_edgeworth import lattice, spectral, tilts
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.epsilon_search import NEGLIGIBLE, RESERVE, chi_square_delta
+from dp_edgeworth.epsilon_search import NEGLIGIBLE, RESERVE, Contour, chi_square_delta
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
 
@@ -68,13 +70,22 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
         if math.isfinite(float(b.lower[0])):
             best = float(b.estimate[0])
         guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
+    def put(targets: np.ndarray, logs: spectral.LogBounds) -> None:
+        put_logs(result, targets, logs.lower, logs.estimate, logs.upper, whole.infinite_mass)
+
+    return _served(contour, epsilons, index, open_targets, tolerance, put)
+
+
+def _served(contour: Contour | None, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
+            put: Callable[[np.ndarray, spectral.LogBounds], None]) -> np.ndarray:
+    """The index, and the other targets for which the contour is narrow enough, whose bounds are put into the result."""
     others = open_targets[open_targets != index]
     if contour is None or not len(others):
-        return me
+        return np.array([index])
     b = contour.bounds(epsilons[others])
     with np.errstate(invalid="ignore"):
         good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
-    put_logs(result, others[good], b.lower[good], b.estimate[good], b.upper[good], whole.infinite_mass)
+    put(others[good], spectral.LogBounds(b.lower[good], b.estimate[good], b.upper[good], b.slope[good]))
     return np.append(others[good], index)
 
 
@@ -124,14 +135,7 @@ def _one_complement(composition: Composition, epsilons: np.ndarray, index: int, 
         if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
             break
         guess = float(b.estimate[0]) if math.isfinite(float(b.estimate[0])) else guess - 5.0
-    others = open_targets[open_targets != index]
-    if contour is None or not len(others):
-        return me
-    b = contour.bounds(epsilons[others])
-    with np.errstate(invalid="ignore"):
-        good = b.upper - b.lower <= tolerance * np.maximum(1.0, epsilons[others]) * np.abs(b.slope)
-    _put_complements(result, others[good], spectral.LogBounds(*(part[good] for part in (b.lower, b.estimate, b.upper, b.slope))))
-    return np.append(others[good], index)
+    return _served(contour, epsilons, index, open_targets, tolerance, functools.partial(_put_complements, result))
 
 
 def _put_complements(result: Bounds, index: np.ndarray, logs: spectral.LogBounds) -> None:
