@@ -1146,8 +1146,14 @@ def _single_epsilon(law: Law, delta: float) -> float:
 
 
 def _unsettled(solver: Contour | Atoms, comp: Composition) -> float:
-    """By how much log delta still changed at the last doubling of the mollifier; what m-th powers round by for point masses."""
-    return solver.settled if isinstance(solver, Contour) else 1e-17 * sum(count for _, count in comp.laws)
+    """By how much log delta still changed at the last doubling of the mollifier; what m-th powers round by for point masses.
+
+    Point masses that share no lattice have structure at every scale, so that two equal answers prove little: 1e-7 at best.
+    """
+    if not isinstance(solver, Contour):
+        return 1e-17 * sum(count for _, count in comp.laws)
+    only_points = not comp.square and all(isinstance(law, Lattice) for law, _ in comp.laws)
+    return max(solver.settled, 1e-7 if only_points else 0.0)
 
 
 def _agreed(one: float, two: float, unsettled: float) -> Exact:
