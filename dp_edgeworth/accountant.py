@@ -15,9 +15,10 @@ import numpy as np
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import _validate, conversion, estimate, finite_sample, mechanisms, serialization, tradeoff
+from dp_edgeworth import _validate, conversion, estimate, finite_sample, mechanisms, quick, serialization, tradeoff
 from dp_edgeworth.composition import Composition, leaves
 from dp_edgeworth.intervals import Bounds, Direction, Interval
+from dp_edgeworth.leaf_sums import LeafSums
 from dp_edgeworth.moments import PllrMoments
 from dp_edgeworth.pllr import Pllr
 
@@ -42,6 +43,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         super().__init__(neighboring_relation)
         self._non_private = False
         self._counts: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
+        self._sums = LeafSums(self._counts[0])
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
         times = _validate.integer("count", count, 0)
@@ -69,6 +71,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         if pairs is mechanisms.NON_PRIVATE:
             self._non_private = True
         elif pairs is not mechanisms.NO_LOSS:
+            self._sums.add(*pairs, count)
             for table, pllr in zip(self._counts, pairs, strict=True):
                 table[pllr] = table.get(pllr, 0) + count
 
@@ -224,6 +227,10 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
+        if len(deltas) == 1:
+            found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
+            if found is not None:
+                return Bounds(*(np.array([end]) for end in found))
         return conversion.epsilon_bounds(self._directions(), deltas, self._tolerance)
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import fft
 
-from dp_edgeworth.composition import EPSILON, Block, Transform
+from dp_edgeworth.composition import COUNT_ERROR, EPSILON, Block, Transform
 
 _OVERSAMPLING = 4
 _LAMBDA, _SPREAD = 0.2145, 13
@@ -29,28 +29,36 @@ _LONG = 200_000  # nodes times frequencies of one leaf beyond which its FFT is f
 _STILL, _STILL_ORDER = 3.0, 34  # 3^35 / 35! is below 1e-23
 
 
-def log_characteristic(block: Block, transform: Transform, step: float, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """sum_i m_i log phi_i(j step) for j = 0..last, and the bound of its rounding error."""
+def log_characteristic(block: Block, transform: Transform, step: float, last: int, *, uniform: bool = False) -> tuple[
+        np.ndarray, np.ndarray]:
+    """sum_i m_i log phi_i(j step) for j = 0..last, and the bound of its rounding error.
+
+    Along a first axis for a transform at several tilts. `uniform`: a bound that does not depend on how leaves are grouped in blocks.
+    """
     values, weights = block.rule.values, transform.weights
     members, nodes = values.shape
     j = np.arange(last + 1)
-    growth, extra = 8.0 * j[:, None] + nodes, np.zeros(members)  # units in the last place lost by recurrences and long sums
+    # Units in the last place lost by recurrences; at most 19 additions touch a term (`composition`), and 5 other roundings.
+    growth: np.ndarray | float = 8.0 * j[:, None] + 4.0
+    extra: np.ndarray | float = 0.0
     if members * nodes * last <= _DIRECT:
         gains = _direct(values, weights, step * j)
-        growth = np.full((1, 1), 4.0)  # at most 19 additions touch a term (`composition`), and 5 other roundings
+        growth = growth if uniform else 4.0
     elif nodes * last <= _LONG:
         gains = _recurrence(values, weights, step, last)
     else:
         most = np.maximum(_STILL / last * j[:, None], 1e-9)  # the Taylor series: 20 (e^t - 1) + 4 t e^t for phases t up to this
         growth = 20.0 * np.expm1(most) / most + 4.0 * np.exp(most) - 20.0
-        gains = np.empty((last + 1, members), complex)
-        extra = np.empty(members)
-        for i in range(members):
-            gains[:, i], extra[i] = _non_uniform_fft(values[i], weights[i], step, last)
+        gains = np.empty((*weights.shape[:-2], last + 1, members), complex)
+        extra = np.empty((*weights.shape[:-2], 1, members))
+        for place in np.ndindex(weights.shape[:-1]):
+            at = (*place[:-1], slice(None), place[-1])
+            gains[at], extra[at] = _non_uniform_fft(values[place[-1]], weights[place], step, last)
     real, imag = gains.real, gains.imag
     y = step * j[:, None]
-    phase = y * (weights * np.abs(values)).sum(axis=1)  # a phase of size t is rounded by about t units in the last place
-    tilted = np.minimum(2.0 * transform.weight_error, y * transform.weighted_loss_error)
+    # a phase of size t is rounded by about t units in the last place
+    phase = y * (weights * np.abs(values)).sum(axis=-1)[..., None, :]
+    tilted = np.minimum(2.0 * transform.weight_error[..., None, :], y * transform.weighted_loss_error[..., None, :])
     error = EPSILON * ((growth + 20.0) * np.minimum(3.0, phase) + 4.0 * phase + tilted) + extra
     with np.errstate(divide="ignore"):
         # log1p keeps relative accuracy near |phi| = 1; for a small |phi| it would lose what 1 + real still has.
@@ -58,19 +66,19 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
                            np.log(np.hypot(1.0 + real, imag)))
         # A modulus below its own error is raised to it, which keeps the relative error at most 2.
         modulus = np.minimum(np.maximum(modulus, np.log(error)), 0.0)
-    modulus[0] = 0.0
+    modulus[..., 0, :] = 0.0
     angle = np.arctan2(imag, 1.0 + real)
-    # The last term is for the dot products with the counts.
-    relative = 2.0 * error * np.exp(-modulus) + EPSILON * members * (np.abs(modulus) + np.abs(angle))
-    return (modulus @ block.counts) + 1j * (angle @ block.counts), relative @ block.counts
+    # The last term is for the sums over the leaves.
+    relative = 2.0 * error * np.exp(-modulus) + COUNT_ERROR * EPSILON * (np.abs(modulus) + np.abs(angle))
+    return block.total(modulus) + 1j * block.total(angle), block.total(relative)
 
 
 def _direct(values: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^{it} - 1 = -2 sin^2(t/2) + 2i sin(t/2) cos(t/2), summed; shape (frequencies, members)."""
+    """e^{it} - 1 = -2 sin^2(t/2) + 2i sin(t/2) cos(t/2), summed; shape (..., frequencies, members)."""
     half = 0.5 * y[:, None, None] * values
     sine = np.sin(half)
-    weighted = sine * weights
-    return -2.0 * (weighted * sine).sum(axis=2) + 2j * (weighted * np.cos(half)).sum(axis=2)
+    weighted = sine * weights[..., None, :, :]
+    return -2.0 * (weighted * sine).sum(axis=-1) + 2j * (weighted * np.cos(half)).sum(axis=-1)
 
 
 def _recurrence(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> np.ndarray:
@@ -78,10 +86,12 @@ def _recurrence(values: np.ndarray, weights: np.ndarray, step: float, last: int)
     half = 0.5 * step * values
     first = -2.0 * np.sin(half) ** 2 + 1j * np.sin(step * values)
     current = np.zeros_like(first)
-    gains = np.zeros((last + 1, len(values)), complex)
+    gains = np.zeros((*weights.shape[:-2], last + 1, len(values)), complex)
+    rows, tables = gains.reshape(-1, *gains.shape[-2:]), weights.reshape(-1, *values.shape)
     for j in range(1, last + 1):
         current += (1.0 + current) * first
-        gains[j] = np.einsum("mn,mn->m", current, weights)
+        for gain, weight in zip(rows, tables, strict=True):
+            gain[j] = (current * weight).sum(axis=-1)
     return gains
 
 

@@ -37,6 +37,8 @@ _CACHED_NODES = 4_000_000
 # Units in the last place lost by a weighted sum over one row: numpy adds contiguous rows in pairs, in blocks of 128 with eight
 # accumulators, so at most 16 + log2(nodes / 128) additions touch a term; the rest is for its factors.
 _SUM_ERROR = 64.0
+# The same of a sum over the leaves of a block, with their counts as factors, per unit of the sum of the moduli.
+COUNT_ERROR = 16.0
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
 EPSILON = np.finfo(float).eps
@@ -84,6 +86,10 @@ class Block:
     counts: np.ndarray
     rule: Rule
 
+    def total(self, per_leaf: np.ndarray) -> np.ndarray:
+        """The sum over the leaves (last axis) with their counts, added in pairs: off by COUNT_ERROR / 2 units in the last place."""
+        return (per_leaf * self.counts).sum(axis=-1)
+
     @functools.cached_property
     def weights(self) -> np.ndarray:
         return np.exp(self.rule.log_weights)
@@ -115,48 +121,66 @@ class Block:
             mean = np.einsum("tmn,mn->tm", weights, values) / total
             square = np.einsum("tmn,mn->tm", weights, values * values) / total
             log_mgf = np.log(total) + peak[..., 0]
-            rounding = terms + (4.0 + len(values)) * np.abs(log_mgf) + 8.0 * np.abs(exponents) * np.sqrt(square)
-            columns.append([log_mgf @ self.counts, mean @ self.counts, np.maximum(square - mean * mean, 0.0) @ self.counts,
-                            EPSILON * (rounding @ self.counts)])
+            rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + 8.0 * np.abs(exponents) * np.sqrt(square)
+            columns.append(self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding])))
         return np.concatenate(columns, axis=1)
 
     def transform(self, tilt: float) -> Transform:
         """E_Q[e^{tilt L}] of every leaf with the tilted weights, mean and variance."""
-        rule, s = self.rule, tilt + 1.0
-        exponents = s * rule.values
+        return self.transforms(np.array([tilt])).at(0)
+
+    def transforms(self, tilts: np.ndarray, refined: bool = True) -> Transform:
+        """The same at several tilts, along a first axis.
+
+        Not `refined`: without the control variate, so that log-MGF and mean are off by units in the last place of 1.
+        """
+        rule, s = self.rule, tilts[:, None] + 1.0
+        exponents = s[..., None] * rule.values
         joint = rule.log_weights + exponents
-        peak = joint.max(axis=1, keepdims=True)
-        relative = np.exp(joint - peak)
-        direct = np.log(relative.sum(axis=1)) + peak[:, 0]
+        peak = joint.max(axis=-1)
+        relative = np.exp(joint - peak[..., None])
+        total = relative.sum(axis=-1)
+        weights = relative / total[..., None]
+        # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
+        used = weights > 0
+        sizes = np.where(used, np.abs(np.where(used, rule.log_weights, 0.0)) + np.abs(exponents), 0.0)
+        blurred = weights * sizes
+        log_mgf, mean = np.log(total) + peak, (weights * rule.values).sum(axis=-1)
+        exponent_error, scale = blurred.sum(axis=-1), np.ones(1)
+        weight_error = 4.0 * exponent_error
+        if refined:
+            near, log_mgf, mean, scale = self._refined(s, exponents, joint, peak, log_mgf, mean)
+            exponent_error = np.where(near[..., None] & (exponents < 1.0), 0.0, blurred).sum(axis=-1)
+        variance = (weights * (rule.values - mean[..., None]) ** 2).sum(axis=-1)
+        # The last term is for the sum over the leaves.
+        rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + COUNT_ERROR * np.abs(log_mgf))
+        return Transform(log_mgf, weights, mean, variance, rounding, weight_error,
+                         4.0 * (blurred * np.abs(rule.values)).sum(axis=-1))
+
+    def _refined(self, s: np.ndarray, exponents: np.ndarray, joint: np.ndarray, peak: np.ndarray, log_mgf: np.ndarray,
+                 mean: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Where the control variate of the module's header is used, log-MGF and mean with it, and the size of what it adds up."""
+        rule = self.rule
         # sum w psi(s v), from the exponentials already at hand where they are large
         moderate = np.minimum(exponents, 1.0)
         gained = np.where(exponents < 1.0, self.weights * np.expm1(moderate),
                           np.exp(np.minimum(joint, 3.0)) - self.weights)
-        bends = np.where(exponents < 1.0, self.weights * psi(moderate), gained - self.weights * exponents).sum(axis=1)
+        bends = np.where(exponents < 1.0, self.weights * psi(moderate), gained - self.weights * exponents).sum(axis=-1)
         lost, infinite = np.array([rule.lost, rule.infinite]) + (0.0 if rule.missing is None else rule.missing)
         shift = -lost + s * (lost - infinite)
         small = bends - s * self.psi_values + shift
-        near = (peak[:, 0] < 2.0) & (np.abs(small) < 0.5)
-        log_mgf = np.where(near, np.log1p(np.where(near, small, 0.0)), direct)
-        weights = relative / relative.sum(axis=1, keepdims=True)
+        near = (peak < 2.0) & (np.abs(small) < 0.5)
+        log_mgf = np.where(near, np.log1p(np.where(near, small, 0.0)), log_mgf)
         # The same control variate for the mean: E_P[L e^{sL}] = E_P[L (e^{sL} - 1) - psi(L)] + lost - infinite.
         growth = np.exp(np.where(near, -log_mgf, 0.0))
-        exact = ((gained * rule.values).sum(axis=1) - self.psi_values + lost - infinite) * growth
-        mean = np.where(near, exact, (weights * rule.values).sum(axis=1))
-        variance = (weights * (rule.values - mean[:, None]) ** 2).sum(axis=1)
+        exact = ((gained * rule.values).sum(axis=-1) - self.psi_values + lost - infinite) * growth
         scale = np.where(near, (bends + np.abs(s) * self.psi_values + np.abs(shift)) * growth, 1.0)
-        # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
-        sizes = np.where(weights > 0, np.abs(np.where(weights > 0, rule.log_weights, 0.0)) + np.abs(exponents), 0.0)
-        exponent_error = (weights * np.where(near[:, None] & (exponents < 1.0), 0.0, sizes)).sum(axis=1)
-        # The last term is for the dot product with the counts.
-        rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + len(log_mgf) * np.abs(log_mgf))
-        return Transform(log_mgf, weights, mean, variance, rounding,
-                         4.0 * (weights * sizes).sum(axis=1), 4.0 * (weights * sizes * np.abs(rule.values)).sum(axis=1))
+        return near, log_mgf, np.where(near, exact, mean), scale
 
 
 @dataclasses.dataclass(frozen=True)
 class Transform:
-    """What a block says at one tilt, per leaf.
+    """What a block says at one tilt, per leaf; or at several tilts, along a first axis.
 
     Attributes:
       log_mgf, mean, variance: K_i and its derivatives.
@@ -173,6 +197,10 @@ class Transform:
     rounding: np.ndarray
     weight_error: np.ndarray
     weighted_loss_error: np.ndarray
+
+    def at(self, number: int) -> Transform:
+        """That of one of several tilts."""
+        return Transform(*(getattr(self, field.name)[number] for field in dataclasses.fields(self)))
 
 
 class Composition:
@@ -295,7 +323,7 @@ class Composition:
                 continue
             for column, tilt in enumerate(tilts):
                 t = block.transform(float(tilt))
-                result[:, column] += [block.counts @ a for a in (t.log_mgf, t.mean, t.variance, t.rounding)]
+                result[:, column] += block.total(np.array([t.log_mgf, t.mean, t.variance, t.rounding]))
         return result
 
     def cumulants(self, order: int, tilt: float = 0.0) -> np.ndarray:
@@ -317,7 +345,7 @@ class Composition:
             result[1] = self.gaussian_variance
         for block in self.blocks(demand):
             t = block.transform(tilt)
-            log_mgf += float(block.counts @ t.log_mgf)
+            log_mgf += float(block.total(t.log_mgf))
             centred = block.rule.values - t.mean[:, None]
             powers, moments = np.ones_like(centred), [np.ones(len(t.mean))]
             for _ in range(order):

@@ -12,6 +12,7 @@ over leaves only the masses m_i q_k and the lengths matter: they are kept in a h
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -21,28 +22,34 @@ _RATIO = np.log(1.12)
 _SIDE_LOBE = 0.21723362821122166  # largest |sin v / v| for v >= pi, at v = 4.4934
 
 
-def nested_uniforms(block: Block, transform: Transform, tilt: float) -> tuple[np.ndarray, np.ndarray] | None:
-    """Masses (times counts) and lengths of the uniform laws below the tilted densities of a block of leaves."""
+def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Masses (times counts) and lengths of the uniform laws below the tilted densities of a block of leaves.
+
+    One row per tilt; `log_mgfs` has the shape (tilts, leaves). None where a leaf has no density.
+    """
     rule = block.rule
     if rule.edges is None or rule.cell_log_density is None:
         return None
-    s, edges = tilt + 1.0, rule.edges
-    floor = np.minimum(s * edges[:, :-1], s * edges[:, 1:]) + rule.cell_log_density - transform.log_mgf[:, None]
-    lengths = np.abs(np.diff(edges, axis=1))
+    exponents = (tilts[:, None, None] + 1.0) * rule.edges
+    lengths = np.abs(np.diff(rule.edges, axis=1))
+    floor = np.minimum(exponents[..., :-1], exponents[..., 1:]) + rule.cell_log_density - log_mgfs[..., None]
     floor = np.where(lengths > 1e-200, np.minimum(floor, 460.0), -np.inf)  # spikes beyond all scales are not needed
     # The peak is searched where a cell carries mass, so that a spike of no mass does not take it.
-    mode = np.argmax(floor + np.log(lengths + 1e-320), axis=1)[:, None]
-    cells = np.arange(floor.shape[1])
-    right = np.minimum.accumulate(np.where(cells >= mode, floor, np.inf), axis=1)
-    left = np.minimum.accumulate(np.where(cells <= mode, floor, np.inf)[:, ::-1], axis=1)[:, ::-1]
-    unimodal = np.minimum(np.where(cells >= mode, right, np.inf), np.where(cells <= mode, left, np.inf))
-    order = np.argsort(-unimodal, axis=1)
-    heights = np.exp(np.take_along_axis(unimodal, order, axis=1))
-    widths = np.cumsum(np.take_along_axis(lengths, order, axis=1), axis=1)
-    drops = heights - np.concatenate([heights[:, 1:], np.zeros((len(heights), 1))], axis=1)
+    mode = np.argmax(floor + np.log(lengths + 1e-320), axis=-1)[..., None]
+    cells = np.arange(floor.shape[-1])
+    right = np.minimum.accumulate(np.where(cells >= mode, floor, np.inf), axis=-1)
+    left = np.minimum.accumulate(np.where(cells <= mode, floor, np.inf)[..., ::-1], axis=-1)[..., ::-1]
+    unimodal = np.where(cells >= mode, right, left)
+    # Sorted by height, the cells above a level are an interval; every level is a uniform law.
+    order = np.argsort(-unimodal, axis=-1)
+    place = order + len(cells) * np.arange(unimodal.size // len(cells)).reshape(*unimodal.shape[:-1], 1)
+    heights = np.exp(unimodal.ravel()[place])
+    widths = np.cumsum(np.broadcast_to(lengths, unimodal.shape).ravel()[place], axis=-1)
+    drops = np.append(heights[..., :-1] - heights[..., 1:], heights[..., -1:], axis=-1)
     shares = drops * widths
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0)  # rounding must not make more than a law
-    return (block.counts[:, None] * shares).ravel(), widths.ravel()
+    shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
+    rows = len(tilts)
+    return (block.counts[:, None] * shares).reshape(rows, -1), widths.reshape(rows, -1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +61,10 @@ class Envelope:
     variance: float
 
     @classmethod
-    def of(cls, parts: list[tuple[np.ndarray, np.ndarray]], variance: float) -> Envelope:
-        """Masses by length, lengths rounded down to a geometric grid."""
+    def of(cls, leaves: Iterable[tuple[Block, Transform]], tilt: float, variance: float) -> Envelope:
+        """Of all leaves with their transforms at one tilt, and Gaussians: masses by length, rounded down to a geometric grid."""
+        laws = [nested_uniforms(block, transform.log_mgf[None], np.array([tilt])) for block, transform in leaves]
+        parts = [(masses[0], lengths[0]) for masses, lengths in filter(None, laws)]
         masses = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0)
         lengths = np.concatenate([part[1] for part in parts]) if parts else np.zeros(0)
         use = (lengths > 1e-280) & (masses > 0)
@@ -73,7 +82,7 @@ class Envelope:
 
     def exponent(self, y: np.ndarray | float) -> np.ndarray:
         y = np.asarray(y, float)
-        spread = (self.masses * (1.0 - _sup_sinc(0.5 * y[..., None] * self.lengths))).sum(axis=-1)
+        spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * self.lengths))).sum(axis=-1)
         return spread * (1.0 - 1e-9) + 0.5 * self.variance * y * y
 
     def frequency(self, need: float) -> float:
@@ -89,7 +98,7 @@ class Envelope:
         return float(np.exp(high))
 
 
-def _sup_sinc(u: np.ndarray) -> np.ndarray:
+def sup_sinc(u: np.ndarray) -> np.ndarray:
     """sup_{v >= u} |sin v / v|."""
     main = np.sinc(np.minimum(u, 2.6) / np.pi)
     return np.where(u < 2.5, main, np.minimum(np.maximum(main, _SIDE_LOBE), np.where(u > 4.5, 1.0 / np.maximum(u, 1.0), 1.0)))

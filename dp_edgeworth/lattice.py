@@ -21,6 +21,7 @@ G_lattice(eps + shift) <= G(eps) <= G_lattice(eps - shift) (the other way round 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -90,10 +91,10 @@ class LatticeContour:
         first = np.log(np.maximum(self.first[index] + side * self.first_error, 0.0)) - abs(self.tilt) * self.spacing
         return np.logaddexp(first, factor + np.log(np.maximum(self.second[index] + side * self.second_error, 0.0)))
 
-    def _log_aliases(self, y: np.ndarray) -> np.ndarray:
+    @functools.cached_property
+    def _log_aliases(self) -> spectral.AliasBound:
         """log of a bound of the aliases relative to e^{K(c) - c y}."""
-        return spectral.log_alias_bound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf,
-                                        self.spacing * self.size, y)
+        return spectral.AliasBound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf, self.spacing * self.size)
 
 
 def contour(composition: Composition, tilt: float, epsilon: float, log_g: float, tolerance: float,
@@ -123,8 +124,8 @@ def _evaluated(composition: Composition, spacing: float, tilt: float, points: in
         rule = dataclasses.replace(block.rule, values=spacing * indices)
         logs, rounding = log_characteristic(Block(block.counts, rule), transform, step, last)
         log_terms, errors = log_terms + logs, errors + rounding
-        log_mgf += float(block.counts @ transform.log_mgf)
-        log_mgf_error += float(block.counts @ transform.rounding)
+        log_mgf += float(block.total(transform.log_mgf))
+        log_mgf_error += float(block.total(transform.rounding))
         origin += float(block.counts @ centres)
         largest = np.abs(block.rule.values).max(axis=1)
         shift += float(block.counts @ (off + EPSILON * (8.0 * largest + (4.0 + len(centres)) * np.abs(centres))))

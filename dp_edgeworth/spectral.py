@@ -43,13 +43,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dp_edgeworth.characteristic import log_characteristic
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.envelope import Envelope, nested_uniforms
+from dp_edgeworth.envelope import Envelope
 from dp_edgeworth.pllr import RuleTooLargeError
 
 _RULE_ERROR = 1e-16
@@ -81,7 +81,7 @@ def _dot(rows: np.ndarray, column: np.ndarray) -> np.ndarray:
     return (rows * column).sum(axis=1).real
 
 
-def rule_error(tilt: float) -> float:
+def rule_error(tilt: Any) -> Any:
     """What the quadrature rules can do to K, the control variate included."""
     return 1e-17 * (2.0 + abs(tilt))
 
@@ -99,14 +99,19 @@ def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, ad
     return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(log_terms.real))
 
 
-def log_alias_bound(tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float,
-                    eps: np.ndarray) -> np.ndarray:
+class AliasBound:
     """log of a bound of sum_{k != 0} e^{ckp} G(eps + kp) / e^{K(c) - c eps}, by the best of G(e) <= e^{log_bounds - tilts e}."""
-    gap = np.abs(tilts - tilt)
-    with np.errstate(over="ignore", under="ignore"):
-        geometric = np.where(gap * period > 40.0, gap * period - 1e-17, np.log(np.expm1(np.clip(gap * period, 1e-300, 40.0))))
-        logs = log_bounds - np.outer(eps, tilts) - geometric - (log_mgf - tilt * eps)[:, None]
-        right = tilts > tilt
+
+    def __init__(self, tilts: np.ndarray, log_bounds: np.ndarray, tilt: float, log_mgf: float, period: float):
+        self._gap = tilts - tilt
+        turns = np.abs(self._gap) * period
+        with np.errstate(over="ignore", under="ignore"):
+            geometric = np.where(turns > 40.0, turns - 1e-17, np.log(np.expm1(np.clip(turns, 1e-300, 40.0))))
+        self._logs = log_bounds - geometric - log_mgf + 1e-6  # for the rounding of these numbers themselves
+        self._right = self._gap > 0.0
+
+    def __call__(self, eps: np.ndarray) -> np.ndarray:
+        logs, right = self._logs - eps[:, None] * self._gap, self._right
         return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))
 
 
@@ -115,11 +120,11 @@ class _Fixed(NamedTuple):
 
     terms: np.ndarray
     slopes: np.ndarray
-    densities: np.ndarray | None
     error: float
     phase_error: float  # per unit of epsilon
-    density_error: float
-    density_phase_error: float
+    densities: np.ndarray | None = None
+    density_error: float = 0.0
+    density_phase_error: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,6 +155,8 @@ class Contour:
         """Theorem of the module's header at every epsilon."""
         eps = np.atleast_1d(np.asarray(epsilon, float))
         chunk = max(1, 2_000_000 // len(self.log_terms))
+        if len(eps) <= chunk:
+            return LogBounds(*self._bounds(eps))
         parts = [self._bounds(eps[i:i + chunk]) for i in range(0, len(eps), chunk)]
         return LogBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -165,9 +172,11 @@ class Contour:
         terms = weights * np.exp(self.log_terms) / kernel
         cut = math.exp(self.log_cut) / (math.pi * y[-1])
         error = sum_error(self.log_terms, self.term_errors, over) + cut
-        density_error = sum_error(self.log_terms, self.term_errors, weights) + (cut / self.tau2 if self.tau2 > 0 else 0.0)
-        densities = weights * np.exp(self.log_terms) if self.tau2 > 0 else None
-        return _Fixed(terms, -terms * z, densities, error, 2.0 * EPSILON * float((over * size) @ y), density_error,
+        phase_error = 2.0 * EPSILON * float((over * size) @ y)
+        if self.tau2 == 0.0:
+            return _Fixed(terms, -terms * z, error, phase_error)
+        density_error = sum_error(self.log_terms, self.term_errors, weights) + cut / self.tau2
+        return _Fixed(terms, -terms * z, error, phase_error, weights * np.exp(self.log_terms), density_error,
                       2.0 * EPSILON * float((weights * size) @ y))
 
     def _bounds(self, eps: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -194,10 +203,26 @@ class Contour:
             rate = slope / np.where(total > 0, total, 1.0)
         return lower, np.clip(best, lower, upper), upper, np.where(total > 0, rate, -self.tilt)
 
+    def light(self, epsilon: float) -> tuple[float, float]:
+        """G over its amplitude A, without error bounds, and d log G / d epsilon."""
+        turn = np.exp(-1j * epsilon * self.frequencies)
+        total = float((turn * self._fixed.terms).sum().real)
+        return total, float((turn * self._fixed.slopes).sum().real) / total if total > 0.0 else math.nan
+
+    def margins(self, epsilon: float, total: float) -> tuple[float, float]:
+        """About how far log G can be above and below its estimate at epsilon, where G / A is about `total`; without smoothing."""
+        error = self._fixed.error + epsilon * self._fixed.phase_error
+        alias = float(self._aliases(np.array([epsilon]))[0])
+        base_error = self.log_mgf_error + 4.0 * EPSILON * (abs(self.log_mgf) + abs(self.tilt * epsilon))
+        return math.log1p(error / total) + base_error, -math.log1p(-min((error + alias) / total, 0.99)) + base_error
+
     def _aliases(self, eps: np.ndarray) -> np.ndarray:
         """Bound of sum_{k != 0} e^{ckp} G(eps + kp), relative to A."""
-        log_bound = log_alias_bound(self.other_tilts, self.other_log_bounds, self.tilt, self.log_mgf, 2.0 * math.pi / self.step, eps)
-        return np.exp(np.minimum(log_bound, 300.0))
+        return np.exp(np.minimum(self._log_aliases(eps), 300.0))
+
+    @functools.cached_property
+    def _log_aliases(self) -> AliasBound:
+        return AliasBound(self.other_tilts, self.other_log_bounds, self.tilt, self.log_mgf, 2.0 * math.pi / self.step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,12 +356,8 @@ def contour(composition: Composition, tilt: float, epsilon: float, log_g: float,
 
 def _decay(composition: Composition, tilt: float) -> Envelope:
     """The envelope of the tilted sum, without smoothing."""
-    parts = []
-    for block in composition.blocks(composition.demand(-1.0, max(tilt, 0.0))):
-        layer = nested_uniforms(block, block.transform(tilt), tilt)
-        if layer is not None:
-            parts.append(layer)
-    return Envelope.of(parts, composition.gaussian_variance)
+    blocks = composition.blocks(composition.demand(-1.0, max(tilt, 0.0)))
+    return Envelope.of(((block, block.transform(tilt)) for block in blocks), tilt, composition.gaussian_variance)
 
 
 def _smoothing(decay: Envelope, choice: Plan, tau2: float) -> tuple[float, float]:
@@ -374,8 +395,8 @@ def _evaluated(composition: Composition, choice: Plan, decay: Envelope, tau2: fl
         transform = block.transform(c)
         logs, rounding = log_characteristic(block, transform, step, last)
         log_terms, errors = log_terms + logs, errors + rounding
-        log_mgf += float(block.counts @ transform.log_mgf)
-        log_mgf_error += float(block.counts @ transform.rounding)
+        log_mgf += float(block.total(transform.log_mgf))
+        log_mgf_error += float(block.total(transform.rounding))
     log_cut = -float(decay.smoothed(tau2).exponent(y[-1]))
     return Contour(c, log_mgf, log_mgf_error, step, log_terms, errors, log_cut, tau2, others,
                    other_bounds + 0.5 * tau2 * others * (others + 1.0), composition.log_dropped)

@@ -95,8 +95,7 @@ def standard_characteristic(composition: Composition, tilt: float, mean: float, 
 
 def _decay(parts: _Parts, gaussian: float, tilt: float, deviation: float) -> tuple[float, bounds.Envelope]:
     """The envelope of |f_S| made of uniform laws, and the u (at most _NEAR) beyond which it is below e^-25."""
-    uniforms = [envelope.nested_uniforms(block, transform, tilt) for block, transform in parts]
-    decay = envelope.Envelope.of([part for part in uniforms if part is not None], gaussian)
+    decay = envelope.Envelope.of(parts, tilt, gaussian)
     u = np.array([10.0, 14.0, 20.0, 28.0, 40.0, 60.0, 100.0, _NEAR])
     near = u[np.argmax(np.append(decay.exponent(u[:-1] / deviation) > 25.0, True))]
     return float(near), lambda a, b: np.exp(-decay.exponent(np.asarray(a) / deviation))

@@ -10,6 +10,8 @@ from scipy import special
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.pllr import Demand, check_size, subsampled_loss
 
+_HEIGHTS = np.linspace(0.25, 1.0, 13)
+
 
 def reach_of(demand: Demand) -> float:
     """Standard deviations after which a normal tail is below e^{-digits}."""
@@ -26,7 +28,7 @@ def trapezoid_step(demand: Demand, mu: np.ndarray, strip: float, secants: float,
     most turns < 1 the modulus shrinks by at most 1 - turns (1 - cos(mu a)) instead. Heights above `highest` are not used.
     """
     digits = demand.digits + 1.0
-    heights = np.minimum(min(math.sqrt(2.0 * digits), highest), 0.98 * strip / mu) * np.linspace(0.25, 1.0, 13)
+    heights = np.minimum(min(math.sqrt(2.0 * digits), highest), 0.98 * strip / mu) * _HEIGHTS
     secant = -np.log(np.cos(0.5 * math.pi / strip * mu * heights))
     if np.min(turns) < 0.5:
         shrink = np.minimum(2.0 * np.sin(0.5 * mu * heights) ** 2 * turns, 0.999)
