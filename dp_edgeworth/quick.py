@@ -23,7 +23,9 @@ from dp_edgeworth.pllr import Demand, RuleTooLargeError
 from dp_edgeworth.spectral import Contour, log_kappa, rule_error
 
 _BELOW, _ABOVE = 13, 3  # steps of the ladder on either side of where a normal law would have its saddle point
-_MOST_FREQUENCIES = 192
+_MOST_FREQUENCIES = 256
+# Digits (base e) by which the cut-off is below what was asked for: envelopes depend on how leaves are grouped, answers should not.
+_SPARE = 9.0
 _LARGEST_COUNT = 1e12  # K is planned with to 0.01
 _LARGEST_DELTA, _SMALLEST_DELTA = 0.4, 1e-290
 _ZERO = np.zeros(1)
@@ -145,14 +147,14 @@ def _placed(rungs: _Rungs, plan: _Plan, best: np.ndarray, log_delta: float, log_
     period = np.maximum(np.where(gap > 0, periods, np.inf).min(axis=2), np.where(gap < 0, periods, np.inf).min(axis=2))
     loss = rungs.log_mgf - tilts * epsilon - log_delta
     # The cf decays with the spread of the bulk; rare large losses add to the variance but not to that.
-    fall, bulk = np.maximum(loss - log_relative, 1.0), np.minimum(rungs.variance, rungs.variance[:, :1])
+    fall, bulk = np.maximum(loss - log_relative, 1.0) + _SPARE, np.minimum(rungs.variance, rungs.variance[:, :1])
     cost = period * np.sqrt(fall / bulk) * np.exp(np.maximum(loss - 14.0, 0.0))  # the last factor: digits lost to cancellation
     chosen = np.where(steps <= best[:, None] + 1, cost, np.inf).argmin(axis=1)
     at = (np.arange(len(chosen)), chosen)
     longest = float(period[at].max())
     if not math.isfinite(longest):
         return None
-    return plan._replace(tilts=tuple(tilts[chosen].tolist()), need=loss[at] - log_relative,
+    return plan._replace(tilts=tuple(tilts[chosen].tolist()), need=loss[at] - log_relative + _SPARE,
                          period=2.0 ** (math.ceil(2.0 * math.log2(longest)) / 2.0),
                          highest=math.sqrt(2.0 * float((fall / bulk)[at].max())), others=others, log_bounds=log_bounds)
 
