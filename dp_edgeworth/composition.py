@@ -209,7 +209,7 @@ class Composition:
         self.log_kept = math.fsum(log_kept)  # log of the P-mass of finite losses
         self.supremum = _total(suprema)
         self.finite_supremum = _total(finite_suprema)
-        self.largest_loss = max((pllr.finite_supremum for pllr in counts), default=0.0)  # of one leaf
+        self.largest_loss = max((pllr.largest_kept(log_tail) for pllr in counts), default=0.0)  # of one leaf
         self.leaf_count = len(counts)
         # log of the Q-mass of the largest possible loss
         self.log_top_mass = -math.inf
@@ -229,6 +229,11 @@ class Composition:
         E[payoff; nothing left out] <= E[payoff] <= E[payoff; nothing left out] + e^{log_dropped} for payoffs in [0, 1].
         """
         return Composition(self.counts, log_dropped - math.log(self.total))
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether there are large losses that `truncated` can leave out."""
+        return math.isinf(self.finite_supremum) or any(pllr.cuttable for pllr in self.counts)
 
     @property
     def log_dropped(self) -> float:

@@ -84,6 +84,13 @@ class HalfCurve:
         below = self.heights[inside] - self.slopes[inside] * np.expm1(np.minimum(epsilon - self.losses[inside], 0.0))
         return np.where(index < len(self.losses), below, self.infinite)
 
+    def kept(self, log_tail: float) -> int:
+        """How many of the losses are left if the largest ones, of Q-mass e^{log_tail} in all, are left out."""
+        if log_tail == -math.inf:
+            return len(self.losses)
+        dropped = np.searchsorted(np.cumsum(self.q_masses[::-1]), math.exp(log_tail) * (1.0 - 1e-9), side="right")
+        return max(len(self.losses) - int(dropped), min(len(self.losses), 1))
+
 
 @dataclasses.dataclass(frozen=True)
 class NoiseShift(Pllr):
@@ -99,6 +106,7 @@ class NoiseShift(Pllr):
     shift: float
     above: bool = True
     mirror = True
+    cuttable = True
 
     @property
     def half(self) -> HalfCurve:
@@ -130,14 +138,21 @@ class NoiseShift(Pllr):
     def loss_scale(self) -> float:
         return self.finite_supremum
 
+    def largest_kept(self, log_tail: float) -> float:
+        return float(self.half.losses[:self.half.kept(log_tail)].max(initial=0.0))
+
     def rule(self, demand: Demand) -> Rule:
-        """Exact, as the pair is finite; the negative losses mirror the positive ones."""
-        half = self.half
+        """Exact, as the pair is finite; the negative losses mirror the positive ones, and only the largest may be left out."""
+        half, missing = self.half, None
+        kept = half.kept(demand.log_tail)
+        if kept < len(half.losses):
+            q_missing = half.q_masses[kept:]
+            missing = np.array([[math.fsum(q_missing * np.exp(-half.losses[kept:]))], [math.fsum(q_missing)]])
         with np.errstate(divide="ignore"):
             log_q, log_centre = np.log(half.q_masses), np.log([half.centre])
         infinite = np.array([half.infinite])
-        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses])[None],
-                    np.concatenate([log_q[::-1], log_centre, log_q - half.losses])[None], infinite, infinite)
+        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
+                    np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """For negative epsilon the mirror image, 1 - e^eps + e^eps H(-eps)."""

@@ -185,6 +185,7 @@ class Pllr:
       mirror: True where (Q, P) has the same law of losses as (P, Q).
       gaussian_variance: mu^2 where K(z) = mu^2 (z^2 + z) / 2 exactly, else None.
       atomic: True where L has atoms only, and its rule is them.
+      cuttable: True where L is bounded, but its rule can leave out the largest losses (`Demand.log_tail`).
       moments_only: True where only `cumulants(order, tilt)` are known, order <= 4 (`moments.PllrMoments`).
     """
 
@@ -197,6 +198,7 @@ class Pllr:
     mirror: bool = False
     gaussian_variance: float | None = None
     atomic: bool = False
+    cuttable: bool = False
     moments_only: bool = False
 
     @property
@@ -207,6 +209,10 @@ class Pllr:
     @property
     def finite_supremum(self) -> float:
         return self.supremum
+
+    def largest_kept(self, log_tail: float) -> float:
+        """Upper bound of the finite losses that are left where those of Q-mass e^{log_tail} may be left out."""
+        return self.finite_supremum
 
     @property
     def loss_scale(self) -> float:
@@ -358,6 +364,13 @@ class Subsampled(Pllr):
     @property
     def infinite_mass(self) -> float:  # type: ignore[override]
         return self.probability * self.inner.infinite_mass
+
+    @property
+    def cuttable(self) -> bool:  # type: ignore[override]
+        return self.inner.cuttable
+
+    def largest_kept(self, log_tail: float) -> float:
+        return _subsampled_number(self.inner.largest_kept(log_tail), self.probability)
 
     @property
     def dominated(self) -> Pllr:
