@@ -209,7 +209,7 @@ class Composition:
         self.log_kept = math.fsum(log_kept)  # log of the P-mass of finite losses
         self.supremum = _total(suprema)
         self.finite_supremum = _total(finite_suprema)
-        self.largest_loss = max((pllr.largest_kept(log_tail) for pllr in counts), default=0.0)  # of one leaf
+        self.largest_loss = max((pllr.largest_kept(log_tail) if pllr.cuttable else pllr.finite_supremum for pllr in counts), default=0.0)  # of one leaf
         self.leaf_count = len(counts)
         # log of the Q-mass of the largest possible loss
         self.log_top_mass = -math.inf

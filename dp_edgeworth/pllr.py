@@ -214,6 +214,10 @@ class Pllr:
         """Upper bound of the finite losses that are left where those of Q-mass e^{log_tail} may be left out."""
         return self.finite_supremum
 
+    def smallest_kept(self, log_tail: float) -> float:
+        """The same from below under P, which for a mirror image is the same number."""
+        return -self.largest_kept(log_tail) if self.mirror and not self.lost_mass else self.infimum
+
     @property
     def loss_scale(self) -> float:
         """Size of the numbers that the closed form subtracts from each other."""
@@ -272,6 +276,12 @@ class Reversed(Pllr):
         if not self.inner.lost_mass:
             return self.supremum
         return float(self.rule(Demand()).values.max())
+
+    def largest_kept(self, log_tail: float) -> float:
+        return min(self.finite_supremum, -self.inner.smallest_kept(log_tail))
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return max(self.infimum, -self.inner.largest_kept(log_tail))
 
     @property
     def top_mass(self) -> float:  # type: ignore[override]
@@ -370,7 +380,11 @@ class Subsampled(Pllr):
         return self.inner.cuttable
 
     def largest_kept(self, log_tail: float) -> float:
-        return _subsampled_number(self.inner.largest_kept(log_tail), self.probability)
+        """(1-p) P + p Q of the losses above a positive number is at most their Q-mass."""
+        return _subsampled_number(max(self.inner.largest_kept(log_tail), 0.0), self.probability)
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return _subsampled_number(self.inner.smallest_kept(log_tail), self.probability)
 
     @property
     def dominated(self) -> Pllr:
@@ -406,6 +420,12 @@ class Mixed(Pllr):
     @property
     def finite_supremum(self) -> float:
         return max(part.finite_supremum for part in self.parts)
+
+    def largest_kept(self, log_tail: float) -> float:
+        return max(part.largest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return min(part.smallest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
 
     @property
     def infimum(self) -> float:  # type: ignore[override]
