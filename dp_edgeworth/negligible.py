@@ -18,6 +18,9 @@ Three bounds of S, the smallest of which counts:
                           Hoeffding's lemma L less its mean is sub-Gaussian with variance proxy b^2.
     any other leaf:       L_i <= what is left of it when its largest losses, of probability q / (2 count), are left out
                           (`Pllr.largest_kept`); added to either of the other two.
+
+On the right a leaf may be replaced by one that dominates it, and (P, (1-p) P + p Q) and its reverse are dominated by (P, Q) and its
+reverse: hockey-sticks are jointly convex. So a sampled leaf is at most as large as the same leaf without sampling.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import math
 from typing import NamedTuple
 
 from dp_edgeworth.composition import Composition
-from dp_edgeworth.pllr import Pllr
+from dp_edgeworth.pllr import Pllr, Reversed, Subsampled
 
 SHARE = 1e-9  # q in units of delta
 _OUTWARD = 1.0 + 1e-9  # rounding of a and of q, generously
@@ -74,6 +77,16 @@ def split(composition: Composition, budget: float, log_mass: float) -> Split | N
 
 
 def _size(pllr: Pllr, count: float, log_tail: float) -> _Size:
+    """Of all uses of a leaf, with or without its sampling, whichever is smaller."""
+    own = _plain_size(pllr, count, log_tail)
+    sampled = pllr.inner if isinstance(pllr, Reversed) else pllr
+    if not isinstance(sampled, Subsampled) or not sampled.inner.mirror or sampled.inner.infinite_mass:
+        return own
+    whole = _plain_size(sampled.inner, count, log_tail)
+    return min(own, whole, key=lambda size: size.shift(log_tail))
+
+
+def _plain_size(pllr: Pllr, count: float, log_tail: float) -> _Size:
     bound = max(pllr.supremum, -pllr.infimum, 0.0)
     if pllr.gaussian_variance is not None:
         return _Size(math.inf, math.sqrt(count) * max(math.sqrt(pllr.gaussian_variance), 1e-150), 0.0)
