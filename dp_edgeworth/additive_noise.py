@@ -168,10 +168,10 @@ class Tail:
             least = np.log(np.maximum(np.exp(found) - self.inner_error, 0.0))
         if lost.any():
             least[lost], most[lost] = self._log_integral(x[lost])
-        return least, np.where(np.isnan(most), _LOG_LEAST, most)
+        return least, np.where(np.isnan(most), self._log_unknown, most)
 
     def _log_integral(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of log int_x^inf f, where f falls fast; nothing and e^{-650} where it is not known well enough."""
+        """Bounds of log int_x^inf f, where f falls fast; where it is not known well enough, what is known of the cdf."""
         here = self.log_density(x)
         near = 1e-3 * np.minimum(1.0, np.abs(self.end - x)) if math.isfinite(self.end) else np.full(len(x), 1e-3)
         points = x[:, None] + _CELLS * (near / (self.log_density(x - near) - here))[:, None]
@@ -187,7 +187,12 @@ class Tail:
         least = here + np.log(np.nan_to_num(inside).sum(axis=1)) - rounding
         most = here + np.log(forward.sum(axis=1) + beyond) + rounding
         known = (rounding < 1e-3) & np.isfinite(most) & (least <= most) & (np.diff(points, axis=1) > 0).all(axis=1)
-        return np.where(known, least, -np.inf), np.where(known, np.minimum(most, _LOG_LEAST), _LOG_LEAST)
+        return np.where(known, least, -np.inf), np.where(known, most, self._log_unknown)
+
+    @property
+    def _log_unknown(self) -> float:
+        """What a mass that scipy takes for less than e^{-650} can be at most."""
+        return math.log(math.exp(_LOG_LEAST) + self.absolute_error) + 1e-9
 
     def crossing(self, shift: float) -> float:
         """Where the density and the one shifted to the right are equal; the latter is larger to the right of it."""
