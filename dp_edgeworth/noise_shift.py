@@ -33,8 +33,8 @@ up by its own error xi, so that the true maximiser lies at or beyond x_j and F'(
 most 2 xi u_j F'(x_j). This and 1e-12 (F'(x_j - s) + u_j F'(x_j)) is added to every height of the upper pair (subtracted from the lines
 of the lower one), which also covers the arithmetic that follows: sums over the masses return the heights to within a few thousand units
 in the last place of the tails. The price is relative 1e-12 / (spread of the loss), whatever the count. Where P has less than e^{-650}
-beyond x_j, its tail is bounded by integrals of the density (`additive_noise.Tail.log_mass`). Above the largest loss of all knots, its error
-included, H_A is at most Q's tail beyond the last knot: that is the last height of the upper pair, and its infinite mass.
+beyond x_j, its tail is bounded by integrals of the density (`additive_noise.Tail.log_mass`). Above the largest loss of all knots, its
+error included, H_A is at most Q's tail beyond the last knot: that is the last height of the upper pair, and its infinite mass.
 """
 
 from __future__ import annotations
