@@ -107,8 +107,10 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
 def _without_negligible(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, budget: float,
                         floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Intersects with the bounds of `negligible.py`; returns the targets that are left, all of them if no leaf is negligible."""
-    log_mass = math.log(float(deltas[targets].min()) * negligible.SHARE)
-    split = negligible.split(composition, budget, log_mass) if math.isfinite(budget) else None
+    least = float(deltas[targets].min())
+    if least < 1e-290 or not math.isfinite(budget):  # delta less q must differ from delta
+        return targets
+    split = negligible.split(composition, budget, math.log(least) + math.log(negligible.SHARE))
     if split is None:
         return targets
     asked = deltas[targets]

@@ -129,3 +129,12 @@ def test_steep_laplace_rules_in_sixty_digits(tilt, turns):
         for s in (0.0, 0.5, 1.0, 30.0):
             total = mp.fsum(mp.exp(mp.mpf(w) + s * mp.mpf(v)) for v, w in zip(rule.values[0], rule.log_weights[0], strict=True))
             assert abs(total / transform(mp.mpf(s) if s != 0.5 else mp.mpf("0.5000001")) - 1) <= (1e-13 if s != 0.5 else 1e-6)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-289, 1.0 - 1e-16])
+def test_deltas_at_the_ends_of_the_floats(delta):
+    alone = EdgeworthIntervalAccountant().compose(de.LaplaceDpEvent(1.0)).get_epsilon_interval(delta)
+    for leaf in (de.GaussianDpEvent(1e20), de.LaplaceDpEvent(1e20)):
+        found = EdgeworthIntervalAccountant().compose(de.LaplaceDpEvent(1.0)).compose(leaf).get_epsilon_interval(delta)
+        assert 0 <= found.lower <= found.estimate <= found.upper
+        assert found.upper >= alone.lower
