@@ -22,7 +22,9 @@ from dp_edgeworth.pllr import Pllr
 _ULP = float(np.finfo(float).eps)
 _DEPTH = 690.0  # tails end where the log-density is this far below its value at the median
 _FARTHEST = 1e5  # in interquartile ranges; a log-concave density has fallen by far more than e^{-_DEPTH} there
-_LOG_LEAST = -690.0  # log of what is taken for beyond all floats
+_LOG_LEAST = -650.0  # log of the least mass that is read off a cdf; smaller ones are integrals of the density
+# Points at which these integrals look at the density, in units of its decay length.
+_CELLS = np.array([-0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0])
 _LARGEST_ERROR = 1e-13  # absolute error of a cdf that is put up with
 
 # Families that are log-concave from this value of this shape on; the check on points alone could miss a shape just below it.
@@ -42,7 +44,10 @@ _RATES: dict[str, Callable[..., tuple[float, float]]] = {
     "loggamma": lambda c: (c, math.inf),
     "laplace_asymmetric": lambda kappa: (1.0 / kappa, kappa),
 }
-
+# Log-densities that scipy takes from the density, and so only as far as that is a float.
+_LOG_DENSITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "moyal": lambda x: -0.5 * (x + np.exp(-x) + math.log(2.0 * math.pi)),
+}
 
 _BEYOND = 1e-318
 
@@ -119,6 +124,7 @@ class Tail:
       back, reach: where the density has fallen by e^{-690} from its value at the median, at most the support.
       rate: an upper bound of the slope of -log f.
       absolute_error: of the masses, beside the relative error.
+      inner_error: the same of those above e^{-650}.
     """
 
     law: Any
@@ -129,6 +135,7 @@ class Tail:
     reach: float
     rate: float
     absolute_error: float = 0.0
+    inner_error: float = 0.0
 
     @property
     def log_of_mass(self) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -138,28 +145,54 @@ class Tail:
         return None if type(self.law.dist)._logcdf is stats.rv_continuous._logcdf else (lambda x: self.law.logcdf(-x))
 
     def log_density(self, x: Any) -> np.ndarray:
-        return np.asarray(self.law.logpdf(self.sign * x))
+        x = self.sign * np.asarray(x, float)
+        known = _LOG_DENSITIES.get(self.law.dist.name)
+        return np.asarray(known(x) if known else self.law.logpdf(x))
 
     def mass(self, x: Any) -> np.ndarray:
         """Probability beyond x."""
         return np.asarray(self.law.sf(x) if self.sign > 0 else self.law.cdf(-np.asarray(x)))
 
     def log_mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of its logarithm, equal but where it is beyond all floats.
+        """Bounds of its logarithm: what scipy says, off by at most `inner_error`, and below e^{-650} by the density itself.
 
-        There the log-density decides: with k the slope of a chord of -log f to the left of x the mass is at most f(x) / k, with k the
-        slope of one from x to x + h at least f(x) (1 - e^{-kh}) / k.
+        A log-concave density lies above the exponential through two points between them, and below it outside. So on every cell of
+        a grid the chord of log f is below it, and the chords of both neighbours are above it, where the lower of the two counts;
+        beyond the last cell the last chord is above it. Rounding: a log-density that is off by e moves a chord by e and what
+        extends it over a cell at most twice as wide by 5 e, e = 16 units in the last place of a difference of two of them.
         """
         found = np.asarray(self.log_of_mass(x)) if self.log_of_mass else np.log(self.mass(x))
-        lost = ~np.isfinite(found) & (x < self.end)
-        least, most = found.copy(), found
-        here = self.log_density(x[lost])
-        slope = (self.log_density(x[lost] - 1e-3) - here) * 1e3
-        step = 1.5 / slope
-        fall = here - self.log_density(x[lost] + step)
-        least[lost] = here + np.log(-np.expm1(-fall) * step / fall) - 1e-9
-        most[lost] = np.minimum(here - np.log(slope) + 1e-6, _LOG_LEAST)
-        return least, np.where(np.isnan(most), _LOG_LEAST, most)
+        lost = ~(np.isfinite(found) if self.log_of_mass else found >= _LOG_LEAST) & (x < self.end)
+        least, most = found.copy(), np.logaddexp(found, np.log(self.inner_error))
+        if self.inner_error > 0.0:
+            least = np.log(np.maximum(np.exp(found) - self.inner_error, 0.0))
+        if lost.any():
+            least[lost], most[lost] = self._log_integral(x[lost])
+        return least, np.where(np.isnan(most), self._log_unknown, most)
+
+    def _log_integral(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of log int_x^inf f, where f falls fast; where it is not known well enough, what is known of the cdf."""
+        here = self.log_density(x)
+        near = 1e-3 * np.minimum(1.0, np.abs(self.end - x)) if math.isfinite(self.end) else np.full(len(x), 1e-3)
+        points = x[:, None] + _CELLS * (near / (self.log_density(x - near) - here))[:, None]
+        value, width = self.log_density(points) - here[:, None], np.diff(points, axis=1)
+        slope = np.diff(value, axis=1) / width
+        inside = width[:, 1:] * np.exp(value[:, 1:-1]) * _mean_exponential(slope[:, 1:] * width[:, 1:])
+        forward = width[:, 1:] * np.exp(value[:, 1:-1]) * _mean_exponential(slope[:, :-1] * width[:, 1:])
+        peak = _meeting(value[:, 1:-2], value[:, 2:-1], slope[:, :-2], slope[:, 2:], width[:, 1:-1])
+        forward[:, :-1] = np.fmin(forward[:, :-1], peak)
+        forward = np.where(np.isfinite(value[:, 1:-1]), forward, 0.0)  # beyond the end of the support
+        beyond = np.where(np.isfinite(value[:, -1]), np.exp(value[:, -1]) / -slope[:, -1], 0.0)
+        rounding = 128.0 * _ULP * (1.0 + np.abs(here))
+        least = here + np.log(np.nan_to_num(inside).sum(axis=1)) - rounding
+        most = here + np.log(forward.sum(axis=1) + beyond) + rounding
+        known = (rounding < 1e-3) & np.isfinite(most) & (least <= most) & (np.diff(points, axis=1) > 0).all(axis=1)
+        return np.where(known, least, -np.inf), np.where(known, most, self._log_unknown)
+
+    @property
+    def _log_unknown(self) -> float:
+        """What a mass that scipy takes for less than e^{-650} can be at most."""
+        return math.log(math.exp(_LOG_LEAST) + self.absolute_error) + 1e-9
 
     def crossing(self, shift: float) -> float:
         """Where the density and the one shifted to the right are equal; the latter is larger to the right of it."""
@@ -252,12 +285,13 @@ def _measured(noise: AdditiveNoise, tail: Tail, x: np.ndarray) -> Tail:
     most = np.append(np.inf, width[1:] * np.exp(value[1:-1]) * _mean_exponential(steepest[:-1] * width[1:]))
     excess = np.maximum(least - mass, mass - most) - 1e-11 * least - 1e-13 * beyond[:-1]
     error = 4.0 * float(np.max(excess, initial=0.0))
+    inner = 4.0 * float(np.max(excess[beyond[1:] > math.exp(_LOG_LEAST)], initial=0.0))
     if type(tail.law.dist)._sf is stats.rv_continuous._sf and tail.sign > 0:  # 1 - cdf
-        error = max(error, 4.0 * _ULP)
+        error, inner = max(error, 4.0 * _ULP), max(inner, 4.0 * _ULP)
     if not error < _LARGEST_ERROR:
         raise ValueError("`distribution` must have a cdf and sf that scipy computes accurately. "
                          f"Found {_described(noise)}, off by {error:.1g}.")
-    return dataclasses.replace(tail, absolute_error=error)
+    return dataclasses.replace(tail, absolute_error=error, inner_error=inner)
 
 
 def _slope_error(x: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -268,6 +302,14 @@ def _slope_error(x: np.ndarray, value: np.ndarray) -> np.ndarray:
 def _mean_exponential(t: np.ndarray) -> np.ndarray:
     """(e^t - 1) / t, the mean of e^x over 0 < x < t."""
     return np.where(np.abs(t) < 1e-8, 1.0 + 0.5 * t, np.expm1(t) / t)
+
+
+def _meeting(left: np.ndarray, right: np.ndarray, before: np.ndarray, after: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Integral of the lower of two exponentials over a cell: the one from the left end, and the one that ends at the right end."""
+    first = np.clip((right - left - after * width) / (before - after), 0.0, width)
+    first = np.where(before > after, first, 0.5 * width)  # equal slopes: any point will do
+    return (first * np.exp(left) * _mean_exponential(before * first)
+            + (width - first) * np.exp(right) * _mean_exponential(-after * (width - first)))
 
 
 def discrete_gaussian(event: Any, sigma: float, sensitivity: int, most_atoms: int) -> Pllr:

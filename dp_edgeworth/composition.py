@@ -237,7 +237,8 @@ class Composition:
         self.log_kept = math.fsum(log_kept)  # log of the P-mass of finite losses
         self.supremum = _total(suprema)
         self.finite_supremum = _total(finite_suprema)
-        self.largest_loss = max((pllr.finite_supremum for pllr in counts), default=0.0)  # of one leaf
+        self.largest_loss = max((pllr.largest_kept(log_tail) if pllr.cuttable else pllr.finite_supremum  # of one leaf
+                                 for pllr in counts), default=0.0)
         self.leaf_count = len(counts)
         # log of the Q-mass of the largest possible loss
         self.log_top_mass = -math.inf
@@ -257,6 +258,11 @@ class Composition:
         E[payoff; nothing left out] <= E[payoff] <= E[payoff; nothing left out] + e^{log_dropped} for payoffs in [0, 1].
         """
         return Composition(self.counts, log_dropped - math.log(self.total))
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether there are large losses that `truncated` can leave out."""
+        return math.isinf(self.finite_supremum) or any(pllr.cuttable for pllr in self.counts)
 
     @property
     def log_dropped(self) -> float:
@@ -280,8 +286,8 @@ class Composition:
             return 1e-12
         return 1e-15 if isinstance(self.single, Subsampled) else 0.0
 
-    def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0) -> Demand:
-        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail)
+    def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0, turning: float = -math.inf) -> Demand:
+        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail, turning + 1.0)
 
     def blocks(self, demand: Demand) -> Iterator[Block]:
         """All non-Gaussian leaves with rules that meet the demand, a bounded number of nodes at a time."""
@@ -380,7 +386,8 @@ def _log1m(mass: float) -> float:
 def _covers(have: Demand, want: Demand) -> bool:
     """A finer rule serves, unless it is so much finer that it would be slow."""
     return (have.low <= want.low and have.high >= want.high and have.frequency >= want.frequency
-            and have.log_count >= want.log_count and have.frequency <= 4.0 * want.frequency + 1.0)
+            and have.log_count >= want.log_count and (want.frequency == 0.0 or have.turning <= want.turning)
+            and have.frequency <= 4.0 * want.frequency + 1.0)
 
 
 def _slices(members: Sequence[Any], demand: Demand) -> Iterator[tuple[int, int]]:

@@ -4,6 +4,7 @@ An upper end of epsilon is returned only where the upper bound of delta was eval
 where the lower bound was found > the target, otherwise inf and 0: delta(eps) is non-increasing, so both are proved. In order:
 
     closed form   `closed_forms.py`
+    negligible    `negligible.py`: leaves whose losses all together are below the tolerance, or that are in the way of the others
     spectral      `epsilon_search.py`, `delta_search.py` with the contours of `spectral.py` and `lattice.py`
     Chernoff      where the spectral bound would need more work than allowed; and the largest possible loss
 """
@@ -15,11 +16,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dp_edgeworth import closed_forms, delta_search, epsilon_search
+from dp_edgeworth import closed_forms, delta_search, epsilon_search, negligible
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.intervals import Bounds, Direction
 
 _TINY = 5e-324
+_CHEAP = 0.05  # of the tolerance may go to leaves that need not be composed then
+_WIDE = 1e-3  # relative, where the search has failed
+_LOG_LEAST = -700.0
 
 
 def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, tolerance: float) -> Bounds:
@@ -91,8 +95,30 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
         result.put(rest[known], *closed_forms.closed_epsilons(closed, deltas[rest[known]], finite_most))
         rest = rest[~known]
     if len(rest):
+        rest = _without_negligible(composition, deltas, rest, tolerance, _CHEAP * tolerance, floor, result)
+    if len(rest):
         epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
+        rest = rest[result.upper[rest] - result.lower[rest] > _WIDE * np.maximum(result.lower[rest], tolerance / _WIDE)]
+    if len(rest):
+        _without_negligible(composition, deltas, rest, tolerance, 0.5 * _WIDE * float(result.upper[rest].min()), floor, result)
     return Bounds(*(np.maximum(part, 0.0) for part in result))
+
+
+def _without_negligible(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, budget: float,
+                        floor: np.ndarray, result: Bounds) -> np.ndarray:
+    """Intersects with the bounds of `negligible.py`; returns the targets that are left, all of them if no leaf is negligible."""
+    least = float(deltas[targets].min())
+    if least < 1e-290 or not math.isfinite(budget):  # delta less q must differ from delta
+        return targets
+    split = negligible.split(composition, budget, math.log(least) + math.log(negligible.SHARE))
+    if split is None:
+        return targets
+    asked = deltas[targets]
+    smaller = asked if split.log_mass == -math.inf else np.maximum(asked * (1.0 - 2.0 * negligible.SHARE), 0.0)
+    below = _epsilons(split.rest, asked, tolerance, floor[targets])
+    above = below if smaller is asked else _epsilons(split.rest, smaller, tolerance, floor[targets])
+    result.put(targets, below.lower, np.minimum(below.estimate, above.upper), (above.upper + split.shift) * (1.0 + 4e-16))
+    return targets[:0]
 
 
 def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, floor: np.ndarray) -> Bounds:
@@ -117,6 +143,15 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
         below = closed.log_delta(epsilons[known] + shift)
         above = closed.log_delta(np.maximum(epsilons[known] - shift, 0.0))
         delta_search.put_logs(result, known, below - error, closed.log_delta(epsilons[known]), above + error, 0.0)
+        rest = np.setdiff1d(rest, known)
+    split = negligible.split(composition, _CHEAP * tolerance, _LOG_LEAST) if len(rest) else None
+    if split is not None:
+        known = rest[epsilons[rest] >= split.shift]
+        at = np.concatenate([epsilons[known], np.maximum(epsilons[known] - split.shift, 0.0) * (1.0 - 4e-16)])
+        found = _deltas(split.rest, at, tolerance, np.zeros(len(at)))
+        half = len(known)
+        result.put(known, found.lower[:half], found.estimate[:half],
+                   np.minimum(found.upper[half:] * (1.0 + 4e-16) + math.exp(_LOG_LEAST), 1.0))
         rest = np.setdiff1d(rest, known)
     delta_search.deltas(composition, epsilons, rest, tolerance, floor, result)
     return result

@@ -47,7 +47,7 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
     contour = None
     reserve = RESERVE if len(open_targets) > 2 else 0.0
-    cuts, lost, best = math.isinf(whole.finite_supremum), tilt is None, math.inf
+    cuts, lost, best = whole.has_tail, tilt is None, math.inf
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
             return open_targets[result.upper[open_targets] <= floor[open_targets]]

@@ -64,7 +64,7 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         # how far the targets themselves are rounded
         share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
         slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
-    contour, cuts = None, not complement and math.isinf(whole.finite_supremum)
+    contour, cuts = None, not complement and whole.has_tail
     for cut in (False, True) if cuts else (False,):
         if cut:  # Rare losses far above the target hide it: without them everything happens on one scale.
             composition = whole.truncated(log_delta - NEGLIGIBLE)

@@ -44,6 +44,9 @@ class GaussianShift(Pllr):
     def gaussian_variance(self) -> float:  # type: ignore[override]
         return self.mu * self.mu
 
+    def largest_kept(self, log_tail: float) -> float:
+        return self.mu * (0.5 * self.mu - float(special.ndtri_exp(min(log_tail, -1.0)))) if log_tail > -math.inf else math.inf
+
     @classmethod
     def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
         """The trapezoid rule in x, fine enough to be subsampled with any probability p.

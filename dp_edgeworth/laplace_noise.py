@@ -50,6 +50,10 @@ class LaplaceShift(Pllr):
         phase are smaller by the largest posterior odds where these are below 1. Panels on which slope times length is at most 8 are
         equal and few for most leaves; otherwise they are short at the end where a steep integrand has its mass and double from there
         on (`panels.graded_edges`).
+
+        Unsampled, the integrand at a distance t below mu is e^{-(2s - 1) t} times its value there, which is the mass of the atom at mu
+        in E_P[e^{sL}]. Where that is below e^{-digits - 30} for all exponents that frequencies are asked for with, a rule of positive
+        weights need not follow the phase: what is there of the integral and of the sum is as small. Panels there are for frequency 0.
         """
         mu = np.array([member.mu for member in members])
         odds = np.ones(len(mu))
@@ -61,9 +65,11 @@ class LaplaceShift(Pllr):
         count = np.ceil(mu * np.maximum(np.maximum(rise, fall) / 8.0, 1.0 / longest))
         if count.max() <= _FEW_PANELS:
             return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
+        near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
         return Rule.stacked([
-            _on_panels(mu[i:i + 1], graded_edges(float(mu[i]), float(fall[i]), float(rise[i]), float(longest[i]), demand.digits)[None],
-                       demand, float(odds[i])) for i in range(len(mu))])
+            _steep(member.mu, near, demand) if near < 0.5 * member.mu else
+            _on_panels(mu[i:i + 1], graded_edges(member.mu, float(fall[i]), float(rise[i]), float(longest[i]), demand.digits)[None],
+                       demand, float(odds[i])) for i, member in enumerate(members)])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
@@ -72,9 +78,22 @@ class LaplaceShift(Pllr):
             return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
 
 
+def _steep(mu: float, near: float, demand: Demand) -> Rule:
+    """Unsampled, with frequencies only where the law sits within `near` of the top."""
+    calm = dataclasses.replace(demand, frequency=0.0)
+    rise, fall = 2.0 * max(demand.high, 0.0) + 1.0, 2.0 * max(-demand.low, 0.0) + 1.0
+    longest = min(1.0, 12.0 / (2.0 * demand.frequency + 1e-300))
+    below = panels(graded_edges(mu - near, fall, rise, 1.0, demand.digits)[None], calm, 2.0, 1.0)
+    above = panels(mu - near + graded_edges(near, fall, rise, longest, demand.digits)[None], demand, 2.0, 1.0)
+    return _with_atoms(np.array([mu]), np.concatenate([below[0], above[0]], axis=1), np.concatenate([below[1], above[1]], axis=1))
+
+
 def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
     """Both atoms and composite Gauss-Legendre nodes between them, one row per mu."""
-    x, w = panels(edges, demand, 2.0, odds)
+    return _with_atoms(mu, *panels(edges, demand, 2.0, odds))
+
+
+def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
     top = mu[:, None]
     grid = np.linspace(0.0, 1.0, 65) * top
     none, half = np.zeros(len(mu)), np.full((len(mu), 1), math.log(0.5))

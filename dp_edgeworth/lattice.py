@@ -12,7 +12,9 @@ both geometric series over the lattice points y_k >= y:
 because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
 points below y count 1: G(eps) + aliases = N + e^{-theta} V with
 N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
-Both tables over y are one FFT each. Aliases: G(eps + r a n) <= e^{K(c') - c' (y + r a n)}, a geometric series in r as in `spectral.py`.
+Both tables over y are one FFT each. Aliases: G(eps + r a n) <= P(Y >= y + r a n) <= e^{K(c') - c' (y + r a n)}, and as in `spectral.py`
+at most kappa(c') e^{K(c') - c' (eps + r a n)} with eps >= y - a: the smaller of 1 and kappa(c') e^{c' a} counts, c' > 0. Where all
+losses are small, so is the payoff, and kappa with it. Either is a geometric series in r.
 
 Losses are lattice points only up to rounding: if every sum is within `shift` of its lattice point, then
 G_lattice(eps + shift) <= G(eps) <= G_lattice(eps - shift) (the other way round for c < 0).
@@ -77,7 +79,7 @@ class LatticeContour:
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
             lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
-            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 0.0))
+            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 700.0 if self.tilt > 0 else 0.0))
             lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))
         usable = np.isfinite(lower) & (slope > 0)
         sign = -1.0 if self.tilt > 0 else 1.0
@@ -105,8 +107,9 @@ def contour(composition: Composition, tilt: float, epsilon: float, log_g: float,
         choice, others, other_bounds = spectral.plan(composition, tilt, epsilon, log_g, tolerance, slope, reserve)
         points = math.ceil(choice.period / spacing) + 2
         if points <= _MOST_POINTS:
+            kappa = spectral.log_kappa(others)
             found = _evaluated(composition, spacing, choice.tilt, max(points, 16), others,
-                               other_bounds - spectral.log_kappa(others))
+                               other_bounds - kappa + np.minimum(kappa + np.maximum(others, 0.0) * spacing, 0.0) * (1.0 - 1e-12))
             if found.shift <= 0.05 * tolerance * max(1.0, epsilon):
                 return found
     return spectral.contour(composition, tilt, epsilon, log_g, tolerance, finer, slope, reserve)

@@ -32,7 +32,9 @@ Rounding errors. Tails are taken to be off by a relative 1e-13 at most, log-dens
 up by its own error xi, so that the true maximiser lies at or beyond x_j and F'(x_j - s) - u_j F'(x_j) falls short of the maximum by at
 most 2 xi u_j F'(x_j). This and 1e-12 (F'(x_j - s) + u_j F'(x_j)) is added to every height of the upper pair (subtracted from the lines
 of the lower one), which also covers the arithmetic that follows: sums over the masses return the heights to within a few thousand units
-in the last place of the tails. The price is relative 1e-12 / (spread of the loss), whatever the count.
+in the last place of the tails. The price is relative 1e-12 / (spread of the loss), whatever the count. Where P has less than e^{-650}
+beyond x_j, its tail is bounded by integrals of the density (`additive_noise.Tail.log_mass`). Above the largest loss of all knots, its
+error included, H_A is at most Q's tail beyond the last knot: that is the last height of the upper pair, and its infinite mass.
 """
 
 from __future__ import annotations
@@ -84,6 +86,13 @@ class HalfCurve:
         below = self.heights[inside] - self.slopes[inside] * np.expm1(np.minimum(epsilon - self.losses[inside], 0.0))
         return np.where(index < len(self.losses), below, self.infinite)
 
+    def kept(self, log_tail: float) -> int:
+        """How many of the losses are left if the largest ones, of Q-mass e^{log_tail} in all, are left out."""
+        if log_tail == -math.inf:
+            return len(self.losses)
+        dropped = np.searchsorted(np.cumsum(self.q_masses[::-1]), math.exp(log_tail) * (1.0 - 1e-9), side="right")
+        return max(len(self.losses) - int(dropped), min(len(self.losses), 1))
+
 
 @dataclasses.dataclass(frozen=True)
 class NoiseShift(Pllr):
@@ -99,6 +108,7 @@ class NoiseShift(Pllr):
     shift: float
     above: bool = True
     mirror = True
+    cuttable = True
 
     @property
     def half(self) -> HalfCurve:
@@ -127,17 +137,30 @@ class NoiseShift(Pllr):
         return -self.supremum
 
     @property
+    def top_mass(self) -> float:  # type: ignore[override]
+        return float(self.half.q_masses[-1]) if len(self.half.losses) and not self.infinite_mass else 0.0
+
+    bottom_mass = top_mass  # type: ignore[assignment]
+
+    @property
     def loss_scale(self) -> float:
         return self.finite_supremum
 
+    def largest_kept(self, log_tail: float) -> float:
+        return float(self.half.losses[:self.half.kept(log_tail)].max(initial=0.0))
+
     def rule(self, demand: Demand) -> Rule:
-        """Exact, as the pair is finite; the negative losses mirror the positive ones."""
-        half = self.half
+        """Exact, as the pair is finite; the negative losses mirror the positive ones, and only the largest may be left out."""
+        half, missing = self.half, None
+        kept = half.kept(demand.log_tail)
+        if kept < len(half.losses):
+            q_missing = half.q_masses[kept:]
+            missing = np.array([[math.fsum(q_missing * np.exp(-half.losses[kept:]))], [math.fsum(q_missing)]])
         with np.errstate(divide="ignore"):
             log_q, log_centre = np.log(half.q_masses), np.log([half.centre])
         infinite = np.array([half.infinite])
-        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses])[None],
-                    np.concatenate([log_q[::-1], log_centre, log_q - half.losses])[None], infinite, infinite)
+        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
+                    np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """For negative epsilon the mirror image, 1 - e^eps + e^eps H(-eps)."""
@@ -200,6 +223,7 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     loss = log_q - log_p + error
     loss[0] = 0.0
     (log_p_tail, most), q_tail = tail.log_mass(x), tail.mass(x - shift)
+    top, rest = float(np.max(loss + 2.0 * error)), float(q_tail[-1]) * (1.0 + _MARGIN) + tail.absolute_error
     rising = loss > np.concatenate([[-1.0], np.maximum.accumulate(loss + 2.0 * error)[:-1]])
     keep = rising & (loss < min(shift * tail.rate, _LARGEST_LOSS))
     loss, error, log_p_tail, most, q_tail = (part[keep] for part in (loss, error, log_p_tail, most, q_tail))
@@ -210,11 +234,13 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     heights = np.clip(heights, 0.0, 1.0)
     heights[0] = min(heights[0] + _MARGIN, 1.0)  # x_0 itself is known to a rounding error of both
     lines = sure if sure.any() else np.arange(len(sure)) < 1
-    log_p_tails = np.logaddexp(most + np.minimum(margin, 1e-3), np.log(tail.absolute_error))[lines]
+    log_p_tails = (most + np.minimum(margin, 1e-3))[lines]
     q_tails = np.maximum(q_tail * (1.0 - np.minimum(margin, 1e-3)) - tail.absolute_error, 0.0)[lines]
     infinite = max(float(tail.mass(tail.end - shift)) * (1.0 - _MARGIN) - tail.absolute_error, 0.0)
     if math.isfinite(tail.rate):
         loss, heights = np.append(loss, shift * tail.rate * (1.0 + 4.0 * _ULP)), np.append(heights, 0.0)
+    elif loss[-1] < top < _LARGEST_LOSS:  # above the loss at the last x only the tail beyond it is left
+        loss, heights = np.append(loss, top), np.append(heights, min(float(heights[-1]), rest))
     return _Curve(loss, heights, log_p_tails, q_tails, infinite)
 
 
@@ -237,9 +263,23 @@ def _knots(tail: Tail, shift: float) -> np.ndarray:
         return x[[0, -1]]
     floor = np.abs(np.diff(np.nan_to_num(np.clip(log_q, -1e3, 1e3))))
     density = density + 0.1 * density.sum() * (floor / max(floor.sum(), 1e-300) + np.diff(share))
+    rounding = _rounding_at_one_knot(loss, log_mass, np.diff(x), density / density.sum())
+    count = min(max(rounding / _ROUNDING, _FEWEST**2), _MOST**2) ** 0.5
+    alone = _knots_for_one_use(loss, log_q, log_mass)
+    density = np.maximum(density * (count / density.sum()), alone * min(1.0, _MOST / max(alone.sum(), 1e-300)))
     area = np.append(0.0, np.cumsum(density))
-    count = min(max(_rounding_at_one_knot(loss, log_mass, np.diff(x), density / area[-1]) / _ROUNDING, _FEWEST**2), _MOST**2) ** 0.5
-    return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(count)), area, x), [last]]))
+    return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(area[-1]) + 2), area, x), [last]]))
+
+
+def _knots_for_one_use(loss: np.ndarray, log_q: np.ndarray, log_mass: np.ndarray) -> np.ndarray:
+    """Knots between neighbouring points that round epsilon by `_ROUNDING` where a single use decides, down to delta of about e^{-40}.
+
+    There H falls like u^{-c}, and a chord over a width w of the loss shifts it by (c+1) w^2 / 8.
+    """
+    width, middle = np.diff(loss), 0.5 * (loss[1:] + loss[:-1])
+    fall = np.maximum(np.nan_to_num(-np.diff(log_q) / width, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+    number = width * np.sqrt((fall + 1.0) / (8.0 * _ROUNDING * np.maximum(1.0, middle)))
+    return np.nan_to_num(number / (1.0 + _rarity(log_mass) ** 4), posinf=0.0)
 
 
 def _knot_density(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray) -> np.ndarray:

@@ -49,7 +49,8 @@ def check_size(nodes: float) -> int:
 class Demand:
     """What a rule must be accurate for: exponents s in [low, high] of e^{s L} under P, frequencies up to |Im s|.
 
-    A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`).
+    A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`). Frequencies other than 0 are asked for
+    with exponents s >= turning only.
     """
 
     low: float = 0.0
@@ -57,6 +58,7 @@ class Demand:
     frequency: float = 0.0
     log_count: float = 0.0
     log_tail: float = -math.inf
+    turning: float = -math.inf
 
     @property
     def digits(self) -> float:
@@ -64,7 +66,7 @@ class Demand:
 
     def reversed(self) -> Demand:
         """E_Q[e^{s (-L)}] = E_P[e^{(1 - s) L}]; its largest losses are the smallest of L, and none of these is left out."""
-        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf)
+        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf, turning=-math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +187,7 @@ class Pllr:
       mirror: True where (Q, P) has the same law of losses as (P, Q).
       gaussian_variance: mu^2 where K(z) = mu^2 (z^2 + z) / 2 exactly, else None.
       atomic: True where L has atoms only, and its rule is them.
+      cuttable: True where L is bounded, but its rule can leave out the largest losses (`Demand.log_tail`).
       moments_only: True where only `cumulants(order, tilt)` are known, order <= 4 (`moments.PllrMoments`).
     """
 
@@ -197,6 +200,7 @@ class Pllr:
     mirror: bool = False
     gaussian_variance: float | None = None
     atomic: bool = False
+    cuttable: bool = False
     moments_only: bool = False
 
     @property
@@ -207,6 +211,14 @@ class Pllr:
     @property
     def finite_supremum(self) -> float:
         return self.supremum
+
+    def largest_kept(self, log_tail: float) -> float:
+        """Upper bound of the finite losses that are left where those of Q-mass e^{log_tail} may be left out."""
+        return self.finite_supremum
+
+    def smallest_kept(self, log_tail: float) -> float:
+        """The same from below under P, which for a mirror image is the same number."""
+        return -self.largest_kept(log_tail) if self.mirror and not self.lost_mass else self.infimum
 
     @property
     def loss_scale(self) -> float:
@@ -266,6 +278,12 @@ class Reversed(Pllr):
         if not self.inner.lost_mass:
             return self.supremum
         return float(self.rule(Demand()).values.max())
+
+    def largest_kept(self, log_tail: float) -> float:
+        return min(self.finite_supremum, -self.inner.smallest_kept(log_tail))
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return max(self.infimum, -self.inner.largest_kept(log_tail))
 
     @property
     def top_mass(self) -> float:  # type: ignore[override]
@@ -360,6 +378,17 @@ class Subsampled(Pllr):
         return self.probability * self.inner.infinite_mass
 
     @property
+    def cuttable(self) -> bool:  # type: ignore[override]
+        return self.inner.cuttable
+
+    def largest_kept(self, log_tail: float) -> float:
+        """(1-p) P + p Q of the losses above a positive number is at most their Q-mass."""
+        return _subsampled_number(max(self.inner.largest_kept(log_tail), 0.0), self.probability)
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return _subsampled_number(self.inner.smallest_kept(log_tail), self.probability)
+
+    @property
     def dominated(self) -> Pllr:
         return self if self.inner.dominated is self.inner else Subsampled(self.inner.dominated, self.probability)
 
@@ -393,6 +422,12 @@ class Mixed(Pllr):
     @property
     def finite_supremum(self) -> float:
         return max(part.finite_supremum for part in self.parts)
+
+    def largest_kept(self, log_tail: float) -> float:
+        return max(part.largest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
+
+    def smallest_kept(self, log_tail: float) -> float:
+        return min(part.smallest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
 
     @property
     def infimum(self) -> float:  # type: ignore[override]

@@ -391,7 +391,7 @@ def _evaluated(composition: Composition, choice: Plan, decay: Envelope, tau2: fl
     errors = 4.0 * EPSILON * np.abs(log_terms)
     log_mgf = 0.5 * variance * c * (c + 1.0)
     log_mgf_error = 4.0 * EPSILON * abs(log_mgf) + rule_error(c)
-    for block in composition.blocks(composition.demand(-1.0, max(c, 0.0) * 1.01, float(y[-1]))):
+    for block in composition.blocks(composition.demand(-1.0, max(c, 0.0) * 1.01, float(y[-1]), c)):
         transform = block.transform(c)
         logs, rounding = log_characteristic(block, transform, step, last)
         log_terms, errors = log_terms + logs, errors + rounding

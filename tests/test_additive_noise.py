@@ -12,9 +12,12 @@ from dp_accounting import dp_event
 from mpmath import mp
 from scipy import stats
 
-from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, additive_noise, noise_shift
+from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, additive_noise, conversion, noise_shift
 from dp_edgeworth import mechanisms as leaf_mechanisms
-from dp_edgeworth.pllr import Demand
+from dp_edgeworth.composition import Composition
+from dp_edgeworth.gaussian_noise import GaussianShift
+from dp_edgeworth.intervals import Direction
+from dp_edgeworth.pllr import Demand, subsample
 
 AR = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 RO = dpa.NeighboringRelation.REPLACE_ONE
@@ -167,6 +170,99 @@ def test_huge_counts():
     gaussian = Interval().compose(dpa.GaussianDpEvent(math.sqrt(3e-3))).get_epsilon(1e-5)
     assert upper - lower <= 1e-6 * lower
     assert upper == pytest.approx(gaussian, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "parameters", "sensitivity", "p", "count", "delta"), [
+    ("gumbel_r", {}, 0.1, 0.01, 1000, 1e-10), ("gumbel_l", {}, 0.1, 0.01, 1000, 1e-10),
+    ("gennorm", {"beta": 4.0}, 0.1, 0.01, 1000, 1e-10), ("gamma", {"a": 20.0}, 0.01, 0.1, 1000, 1e-14),
+    ("moyal", {}, 0.04, 0.01, 100_000, 1e-14), ("exponnorm", {"K": 1.0}, 0.01, 1.0, 100_000, 1e-10),
+    ("gumbel_r", {}, 0.02, 1e-4, 50, 1e-14), ("gennorm", {"beta": 8.0}, 1.0, 1.0, 10, 1e-6),
+    ("laplace_asymmetric", {"kappa": 1.7}, 10.0, 1.0, 10, 1e-14),
+])
+def test_rare_large_losses_are_not_in_the_way(name, parameters, sensitivity, p, count, delta):
+    event = dpa.PoissonSampledDpEvent(p, AdditiveNoiseDpEvent(name, parameters, sensitivity))
+    lower, _, upper = Interval().compose(event, count).get_epsilon_interval(delta)
+    assert upper <= lower + 1e-6 * max(1.0, lower)
+
+
+@pytest.mark.parametrize(("shift", "p", "count", "delta"), [
+    (0.1, 0.01, 1000, 1e-10), (1.0, 1e-4, 50, 1e-10), (0.5, 0.1, 100, 1e-14), (4.0, 0.01, 20, 1e-6), (1.0, 1.0, 50, 1e-14),
+    (30.0, 0.1, 10, 1e-6)])
+def test_normal_noise_composed_contains_the_built_in_answer(shift, p, count, delta):
+    """The general code on the normal law, large losses left out or not, against the Gaussian leaf."""
+    pair = noise_shift.NoiseShift(additive_noise.AdditiveNoise("norm", ()), shift)
+    above, below = (Composition({subsample(side, p): count}) for side in (pair, pair.dominated))
+    lower, _, upper = (part[0] for part in conversion.epsilon_bounds([Direction(above, below)], np.array([delta]), 1e-6))
+    gaussian = Composition({subsample(GaussianShift(shift), p): count})
+    exact = conversion.epsilon_bounds([Direction(gaussian, gaussian)], np.array([delta]), 1e-9)
+    assert lower <= exact.upper[0] and exact.lower[0] <= upper
+    assert upper - lower <= (1e-6 if count * p >= 5 else 1e-3) * max(1.0, lower)
+
+
+def test_what_is_left_out_is_as_rare_as_promised_and_accounted_for():
+    pair = noise_shift.NoiseShift(additive_noise.AdditiveNoise("gumbel_r", ()), 0.5)
+    whole = pair.rule(Demand())
+    for log_tail in (-5.0, -30.0, -200.0):
+        cut = pair.rule(Demand(log_tail=log_tail))
+        assert 0 < cut.missing[1, 0] <= math.exp(log_tail)
+        assert cut.values.max() == pair.largest_kept(log_tail) < whole.values.max()
+        for s, row in ((0.0, 0), (1.0, 1)):
+            total, rest = (math.fsum(np.exp(r.log_weights[0] + s * r.values[0])) for r in (whole, cut))
+            assert rest + cut.missing[row, 0] == pytest.approx(total, rel=1e-13)
+
+
+# --- beyond the floats ---
+
+
+SURVIVAL = {
+    "gumbel_l": lambda x: -mp.exp(x),
+    "moyal": lambda x: mp.log(mp.erfc(mp.exp(x / 2) / mp.sqrt(2))),  # its left tail
+    "gennorm": lambda x: mp.log(mp.gammainc(mp.mpf(1) / 4, x**4, mp.inf, regularized=True) / 2),
+    "norm": lambda x: mp.log(mp.erfc(x / mp.sqrt(2)) / 2),
+    "logistic": lambda x: -mp.log1p(mp.exp(x)),
+}
+
+
+@pytest.mark.parametrize(("name", "shapes", "left", "points"), [
+    ("gumbel_l", (), False, (6.0, 7.0, 15.0)), ("moyal", (), True, (7.0, 8.0, 12.0, 15.0)),
+    ("gennorm", (4.0,), False, (4.9, 5.2, 10.0, 30.0)), ("norm", (), False, (35.0, 36.2, 40.0, 200.0)),
+    ("logistic", (), False, (600.0, 700.0, 5000.0))])
+def test_tails_beyond_the_floats_in_sixty_digits(name, shapes, left, points):
+    noise = additive_noise.AdditiveNoise(name, shapes)
+    tail = noise.left if left else noise.right
+    x = np.array(points)
+    with np.errstate(all="ignore"):
+        pairs = [tail.log_mass(x), tail._log_integral(x)]
+    with mp.workdps(60):
+        exact = [SURVIVAL[name](mp.mpf(point)) for point in points]
+        for least, most in pairs:
+            for low, value, high in zip(least, exact, most, strict=True):
+                assert low <= value + abs(value) * mp.mpf(4e-15) + mp.mpf(2e-13)
+                assert value - abs(value) * mp.mpf(4e-15) - mp.mpf(2e-13) <= high
+                assert high - low <= 2e-4 or value > -650  # the integral is made for what no cdf has
+
+
+@pytest.mark.parametrize(("shift", "delta"), [(10.0, 1e-10), (10.0, 1e-3), (6.0, 1e-6), (3.0, 1e-12)])
+def test_gennorm_with_losses_beyond_the_exponents_of_floats(shift, delta):
+    """beta = 4, one use: epsilon by bisection of the 60-digit hockey-stick."""
+    lower, _, upper = Interval().compose(AdditiveNoiseDpEvent("gennorm", {"beta": 4.0}, shift)).get_epsilon_interval(delta)
+    with mp.workdps(60):
+        s, scale = mp.mpf(shift), 2 * mp.gamma(mp.mpf(5) / 4)
+
+        def mass(x):
+            tail = mp.gammainc(mp.mpf(1) / 4, x**4, mp.inf) / (4 * scale)
+            return mp.mpf(tail) if x >= 0 else 1 - tail
+
+        def delta_at(x):  # where the loss is eps at x
+            return mass(x - s) - mp.exp(x**4 - (x - s) ** 4) * mass(x)
+
+        low, high = s / 2, s + 10
+        for _ in range(150):
+            middle = (low + high) / 2
+            low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+        exact = low**4 - (low - s) ** 4
+        assert lower <= exact <= upper
+    assert upper - lower <= 2e-6 * exact
 
 
 # --- pure epsilon ---

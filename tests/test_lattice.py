@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
-from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
+from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, conversion, reverse
 from dp_edgeworth.closed_forms import closed_form
 from dp_edgeworth.composition import Composition
+from dp_edgeworth.intervals import Direction
 from dp_edgeworth.lattice import LatticeContour, contour
 from dp_edgeworth.noise import NormalMixture, SampledReplacement
 from dp_edgeworth.spacing import common_spacing
@@ -143,3 +144,28 @@ def test_single_leaves(kind, mu, p):
         for epsilon in (0.0, 0.3 * most, most):
             exact = _normal_mixture_delta(*laws, sign, epsilon)
             assert float(pllr.log_hockey_stick(np.array([epsilon]))[0]) == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("share", [1e-3, 0.1])
+def test_small_losses_on_a_lattice_in_sixty_digits(scale, share):
+    """Randomised response a thousand times, delta a share of its largest value: a binomial sum, its payoffs tiny with the losses."""
+    count = 1000
+    with mpmath.workdps(60):
+        answer = 1 / (1 + mpmath.exp(-mpmath.mpf(scale)))
+        log_odds = [(mpmath.binomial(count, k) * answer**k * (1 - answer) ** (count - k), (2 * k - count) * mpmath.mpf(scale))
+                    for k in range(count + 1)]
+
+        def delta(eps):
+            return mpmath.fsum(mass * -mpmath.expm1(eps - loss) for mass, loss in log_odds if loss > eps)
+
+        target = float(share * delta(mpmath.mpf(0)))
+        p = float(answer)
+        pair = Atoms((1.0 - p, p), (p, 1.0 - p), losses=(scale, -scale))
+        composition = Composition({pair: count})
+        found = conversion.epsilon_bounds([Direction(composition, composition)], np.array([target]), 1e-6)
+        lower, upper = found.lower[0], found.upper[0]
+        # the masses are floats
+        slack = mpmath.mpf(1e-9) * scale
+        assert delta(mpmath.mpf(upper) + slack) <= target <= delta(max(mpmath.mpf(lower) - slack, mpmath.mpf(0)))
+    assert upper - lower <= 1e-6
