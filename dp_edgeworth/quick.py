@@ -32,7 +32,6 @@ _ZERO = np.zeros(1)
 _PLAIN_ERROR = 1e-13  # of a log-MGF without the control variate, per composition
 
 
-@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 def epsilon(sums: LeafSums, delta: float, tolerance: float) -> Interval | None:
     """The certified interval of the smallest epsilon with delta(epsilon) <= delta in both directions, or None."""
     if not (sums.usable and sums.smooth and 1 < sums.total <= _LARGEST_COUNT and _SMALLEST_DELTA <= delta <= _LARGEST_DELTA):
@@ -96,6 +95,7 @@ class _Rungs(NamedTuple):
         return _Rungs(self.tilts, *(part[directions] for part in self[1:]))
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 def _plan(sums: LeafSums, log_delta: float, tolerance: float) -> _Plan | None:
     """Reads everything off K on a ladder of tilts around the saddle point that a normal law would have."""
     start = sums.of(Start(_demand(sums, 0.0, 0.0)))

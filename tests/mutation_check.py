@@ -21,7 +21,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("tests/test_certificate.py", "tests/test_lattice.py", "tests/test_truncation.py")
+TESTS = ("tests/test_certificate.py", "tests/test_lattice.py", "tests/test_truncation.py", "tests/test_quick.py")
 SLOW = "not bounded_noise and not large and not laplace and not thirty_digits and not binomial"
 
 
@@ -43,7 +43,8 @@ MUTATIONS = (
              "log_bounds = log_kappa(tilts) + k[0]"),
     Mutation("cut-off of G", "error = sum_error(self.log_terms, self.term_errors, over) + cut",
              "error = sum_error(self.log_terms, self.term_errors, over)"),
-    Mutation("cut-off of the density", " + (cut / self.tau2 if self.tau2 > 0 else 0.0)", ""),
+    Mutation("cut-off of the density", "sum_error(self.log_terms, self.term_errors, weights) + cut / self.tau2",
+             "sum_error(self.log_terms, self.term_errors, weights)"),
     Mutation("price of smoothing, c > 0", "down, middle = down - price, middle", "down, middle = down, middle"),
     Mutation("price of smoothing, c < 0", "up, middle = up + price, middle", "up, middle = up, middle"),
     Mutation("errors of the density", "density + fixed.density_error + np.abs(eps)", "density + np.abs(eps)"),
@@ -72,10 +73,15 @@ MUTATIONS = (
     Mutation("characteristic function: relative to its modulus", "2.0 * error * np.exp(-modulus)", "2.0 * error"),
     Mutation("log-MGF: sums", "EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error", "EPSILON * (4.0 * exponent_error"),
     Mutation("log-MGF: exponents", "_SUM_ERROR * scale + 4.0 * exponent_error", "_SUM_ERROR * scale"),
-    Mutation("tilted weights: exponents", "4.0 * (weights * sizes).sum(axis=1)", "0.0 * (weights * sizes).sum(axis=1)"),
-    Mutation("cumulant generating function: rounding", "EPSILON * (rounding @ self.counts)",
-             "0.0 * (rounding @ self.counts)"),
+    Mutation("tilted weights: exponents", "weight_error = 4.0 * exponent_error", "weight_error = 0.0 * exponent_error"),
+    Mutation("cumulant generating function: rounding", "EPSILON * rounding]", "0.0 * rounding]"),
     Mutation("cumulant generating function: exponents", " + 8.0 * np.abs(exponents) * np.sqrt(square)", ""),
+    Mutation("quick: cut-off", "log_terms, errors, -float(exponents[last])", "log_terms, errors, -math.inf"),
+    Mutation("quick: the direction without a contour", " and plan.elsewhere <= found.lower", ""),
+    Mutation("quick: the weaker direction", "not contour.bounds(np.array([found.lower])).upper[0] <= target - slack", "False"),
+    Mutation("quick: the add direction is a conjugate", "(-angle if added else angle)", "angle"),
+    Mutation("quick: short laws of the envelope", "masses * lengths * lengths)", "masses)"),
+    Mutation("sums: what rounding loses", "low + ((high - (total - part)) + (new - part))", "low"),
 )
 
 

@@ -111,6 +111,35 @@ def test_no_answer_is_an_answer(event):
     assert answer.lower <= answer.estimate <= answer.upper < math.inf
 
 
+def test_the_direction_without_a_contour_must_be_below(monkeypatch):
+    """Its Chernoff bound was only compared with a guess when the contour was placed."""
+    original, event = quick._plan, repeated(sampled(0.02, gaussian(0.6)), 2_000)
+    assert original(accountant(event)._sums, math.log(1e-6), 1e-6).elsewhere > 0.0
+    monkeypatch.setattr(quick, "_plan", lambda *arguments: original(*arguments)._replace(elsewhere=1e3))
+    assert quick_interval(event, 1e-6) is None
+
+
+def test_the_weaker_direction_is_not_forgotten(monkeypatch):
+    """Contours in the wrong order: the one that comes first has the smaller epsilon."""
+    event = repeated(sampled(0.02, gaussian(1.5)), 2_000)
+    expected, original = quick_interval(event, 1e-6), quick._contours
+    monkeypatch.setattr(quick, "_contours", lambda *arguments: original(*arguments)[::-1])
+    found = quick_interval(event, 1e-6)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("spare", [-6.0, -10.0, -14.0])
+def test_a_short_sum_is_wider_and_still_true(monkeypatch, spare):
+    """The cut-off is paid for."""
+    event, delta, exact = repeated(sampled(0.01, gaussian(0.8)), 10_000), 1e-5, 10.053634770654059  # golden/exact_epsilon.json
+    monkeypatch.setattr(quick, "_SPARE", spare)
+    sums = accountant(event)._sums
+    contour = quick._contours(sums, quick._plan(sums, math.log(delta), 1e-6), 1e-6)[0]
+    bound = contour.bounds(np.array([exact]))
+    assert bound.lower[0] <= math.log(delta) <= bound.upper[0]
+    assert bound.upper[0] - bound.lower[0] > 1e-6 * math.exp(-9.0 - spare)
+
+
 # both directions from one rule ----------------------------------------------------------------------------------------
 
 
@@ -139,8 +168,7 @@ def test_add_is_the_mirror_image_of_remove(leaf):
 def test_the_envelope_is_above_the_characteristic_function(event):
     """Also where every length is so short that only the sum of squares is kept (the last event)."""
     sums = accountant(event)._sums
-    with np.errstate(divide="ignore", over="ignore"):
-        plan = quick._plan(sums, math.log(1e-6), 1e-6)
+    plan = quick._plan(sums, math.log(1e-6), 1e-6)
     spectrum = Spectrum(plan.directions, plan.tilts, plan.period, 64, True,
                         quick._demand(sums, max(plan.tilts), max(plan.tilts), 2.0 * math.pi * 64 / plan.period))
     for part in spectrum.read(sums.of(spectrum)):
