@@ -101,16 +101,19 @@ def profile(action: Callable[[], object] | None = None) -> str:
 
 def characteristic_products(action: Callable[[], object]) -> int:
     """Leaves x nodes x frequencies of all transforms that an action takes."""
-    from dp_edgeworth import spectral
+    from dp_edgeworth import leaf_sums, spectral
 
     counts: list[int] = []
     original = spectral.log_characteristic
 
-    def counting(block: Any, transform: Any, step: float, last: int) -> Any:
-        counts.append(block.rule.values.size * last)
-        return original(block, transform, step, last)
+    def counting(block: Any, transform: Any, step: float, last: int, **options: Any) -> Any:
+        counts.append(transform.weights.size * last)
+        return original(block, transform, step, last, **options)
 
-    with mock.patch.object(spectral, "log_characteristic", counting):
+    with (
+        mock.patch.object(spectral, "log_characteristic", counting),
+        mock.patch.object(leaf_sums, "log_characteristic", counting),
+    ):
         action()
     return sum(counts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -215,11 +216,12 @@ def heterogeneous() -> list[Result]:
 
 
 def calibration() -> list[Result]:
-    """`calibrate_dp_mechanism` at p 0.01, m 1e4, delta 1e-6, target epsilon 2."""
+    """`calibrate_dp_mechanism` at p 0.01, m 1e4, delta 1e-6, target epsilon 2; a little more each time, so that nobody remembers."""
+    nudges = itertools.count()
 
     def calibrate(factory: Callable[[], Any]) -> float:
-        bracket = ExplicitBracketInterval(0.5, 20.0)
-        return calibrate_dp_mechanism(factory, lambda noise: dp_sgd(0.01, noise, 10_000), 2.0, 1e-6, bracket)
+        bracket, target = ExplicitBracketInterval(0.5, 20.0), 2.0 + 1e-5 * next(nudges)
+        return calibrate_dp_mechanism(factory, lambda noise: dp_sgd(0.01, noise, 10_000), target, 1e-6, bracket)
 
     ours, theirs = median(partial(calibrate, certified)), median(partial(calibrate, PLDAccountant), budget=0.1)
     note = f"noise {calibrate(certified):.6f}"
@@ -245,14 +247,14 @@ def loop() -> list[Result]:
 def incremental() -> list[Result]:
     """Distinct leaves one at a time with an answer after each: seconds of one more step after 200 and 2,000 leaves.
 
-    Ten times the leaves may cost ten times as much: the answer grows by the new leaves only. Sampling probabilities
-    are 0.05 to 0.1, so that neither is in the hard regime, which would hide the growth.
+    Ten times the leaves may not cost more: an answer grows by the new leaves only. Sampling probabilities are 0.05 to
+    0.1, so that neither is in the hard regime, which would hide the growth.
     """
     early, late = (_one_more(certified, number) for number in (200, 2000))
     peer = _one_more(PLDAccountant, 10, steps=3)
     name = "distinct leaves one at a time with an answer after each"
     return [
-        Result(f"{name}: 2,000 leaves against 200", late, early, late / early, "at most 10"),
+        Result(f"{name}: 2,000 leaves against 200", late, early, late / early, "at most 2"),
         Result(f"{name}: at 200 leaves, against PLD at 10", early, peer, peer / early, "at least 1"),
         Result(f"{name}: at 2,000 leaves, against PLD at 10", late, peer, peer / late, "at least 1"),
     ]

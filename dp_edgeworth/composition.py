@@ -203,6 +203,30 @@ class Transform:
         return Transform(*(getattr(self, field.name)[number] for field in dataclasses.fields(self)))
 
 
+Groups = dict[tuple[type, ...], tuple[list[Pllr], list[float]]]
+
+
+def grouped(counts: Mapping[Pllr, int]) -> tuple[float, Groups]:
+    """The squared shift of all unsampled Gaussians together, and the other leaves by kind, with their counts."""
+    groups: Groups = {}
+    variances = []
+    for pllr, count in counts.items():
+        if pllr.gaussian_variance is not None:
+            variances.append(count * pllr.gaussian_variance)
+        else:
+            members, times = groups.setdefault(pllr.kind, ([], []))
+            members.append(pllr)
+            times.append(float(count))
+    return math.fsum(variances), groups
+
+
+def blocks(groups: Groups, demand: Demand) -> Iterator[Block]:
+    """All leaves with rules that meet the demand, a bounded number of nodes at a time."""
+    for members, counts in groups.values():
+        for start, stop in _slices(members, demand):
+            yield Block(np.array(counts[start:stop]), type(members[0]).rules(members[start:stop], demand))
+
+
 class Composition:
     """The sum of the PLLRs of one direction.
 
@@ -214,8 +238,7 @@ class Composition:
     def __init__(self, counts: Mapping[Pllr, int], log_tail: float = -math.inf):
         self.counts = dict(counts)
         self.log_tail = log_tail
-        self._groups: dict[tuple[type, ...], tuple[list[Pllr], list[float]]] = {}
-        variances: list[float] = []
+        self.gaussian_variance, self._groups = grouped(counts)
         self.total = 0.0
         log_finite, log_kept, suprema, finite_suprema = [], [], [], []
         for pllr, count in counts.items():
@@ -226,13 +249,6 @@ class Composition:
                 log_finite.append(count * _log1m(pllr.infinite_mass))
             if pllr.lost_mass:
                 log_kept.append(count * _log1m(pllr.lost_mass))
-            if pllr.gaussian_variance is not None:
-                variances.append(count * pllr.gaussian_variance)
-            else:
-                members, times = self._groups.setdefault(pllr.kind, ([], []))
-                members.append(pllr)
-                times.append(float(count))
-        self.gaussian_variance = math.fsum(variances)
         self.log_finite = math.fsum(log_finite)  # log of the Q-mass of finite losses
         self.log_kept = math.fsum(log_kept)  # log of the P-mass of finite losses
         self.supremum = _total(suprema)
@@ -295,15 +311,12 @@ class Composition:
             yield from self._cache[1]
             return
         kept: list[Block] | None = []
-        for members, counts in self._groups.values():
-            for start, stop in _slices(members, demand):
-                rule = type(members[0]).rules(members[start:stop], demand)
-                block = Block(np.array(counts[start:stop]), rule)
-                if kept is not None:
-                    kept.append(block)
-                    if sum(b.rule.values.size for b in kept) > _CACHED_NODES:
-                        kept = None
-                yield block
+        for block in blocks(self._groups, demand):
+            if kept is not None:
+                kept.append(block)
+                if sum(b.rule.values.size for b in kept) > _CACHED_NODES:
+                    kept = None
+            yield block
         if kept is not None:
             self._cache = (demand, kept)
 

@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dp_edgeworth.characteristic import log_characteristic
-from dp_edgeworth.composition import EPSILON, Block, Composition
+from dp_edgeworth.composition import EPSILON, Block, blocks, grouped
 from dp_edgeworth.envelope import nested_uniforms
 from dp_edgeworth.pllr import Demand, Pllr, Reversed
 
@@ -47,12 +47,12 @@ class Sum(Hashable, Protocol):
     @property
     def demand(self) -> Demand: ...
 
-    def vector(self, blocks: Iterable[Block], variance: float) -> np.ndarray:
+    def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
         """Of the leaves in the blocks and of Gaussians of this squared shift, counts included."""
         ...
 
 
-def _cgf(blocks: Iterable[Block], variance: float, tilts: np.ndarray) -> np.ndarray:
+def _cgf(leaves: Iterable[Block], variance: float, tilts: np.ndarray) -> np.ndarray:
     """Rows K, K', K'' and the rounding bound of K of "remove"."""
     result = np.zeros((4, len(tilts)))
     if variance > 0.0:
@@ -60,7 +60,7 @@ def _cgf(blocks: Iterable[Block], variance: float, tilts: np.ndarray) -> np.ndar
         result[1] = variance * (tilts + 0.5)
         result[2] = variance
         result[3] = 4.0 * EPSILON * np.abs(result[0])
-    for block in blocks:
+    for block in leaves:
         result += block.cgf(tilts)
     return result
 
@@ -71,8 +71,8 @@ class Start:
 
     demand: Demand
 
-    def vector(self, blocks: Iterable[Block], variance: float) -> np.ndarray:
-        return np.append(_cgf(blocks, variance, np.array([0.0, -1.0])).ravel(), variance)
+    def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
+        return np.append(_cgf(leaves, variance, np.array([0.0, -1.0])).ravel(), variance)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Ladder:
     def tilts(self) -> np.ndarray:
         return np.exp2(np.arange(self.first, self.last + 1) / STEPS_PER_OCTAVE)
 
-    def vector(self, blocks: Iterable[Block], variance: float) -> np.ndarray:
+    def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
         c = self.tilts
-        return _cgf(blocks, variance, np.append(c, -1.0 - c) if self.both else c).ravel()
+        return _cgf(leaves, variance, np.append(c, -1.0 - c) if self.both else c).ravel()
 
     def read(self, vector: np.ndarray) -> np.ndarray:
         """Shape (4, directions, tilts); K' has the sign of its direction."""
@@ -125,10 +125,10 @@ class Spectrum:
     refined: bool
     demand: Demand
 
-    def vector(self, blocks: Iterable[Block], variance: float) -> np.ndarray:
+    def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
         total = np.zeros((len(self.tilts), 2 + _ENVELOPE + 3 * (self.last + 1)))
         signed = np.array([-1.0 - c if added else c for added, c in zip(self.directions, self.tilts, strict=True)])  # of "remove"
-        for block in blocks:
+        for block in leaves:
             transform = block.transforms(signed, self.refined)
             logs, errors = log_characteristic(block, transform, 2.0 * math.pi / self.period, self.last, uniform=True)
             scalars = np.stack([block.total(transform.log_mgf), block.total(transform.rounding)], axis=1)
@@ -161,8 +161,8 @@ class Spectrum:
 def _row(leaf: Pllr, key: Sum) -> np.ndarray:
     """The vector of one leaf, once."""
     variance = leaf.gaussian_variance
-    blocks = [Block(np.ones(1), type(leaf).rules([leaf], key.demand))] if variance is None else []
-    vector = key.vector(blocks, variance or 0.0)
+    leaves = [Block(np.ones(1), type(leaf).rules([leaf], key.demand))] if variance is None else []
+    vector = key.vector(leaves, variance or 0.0)
     vector.flags.writeable = False
     return vector
 
@@ -238,8 +238,8 @@ class LeafSums:
             (leaf, count), = new.items()
             vector = float(count) * _row(leaf, key)
         else:
-            composition = Composition(new)
-            vector = key.vector(composition.blocks(key.demand), composition.gaussian_variance)
+            variance, groups = grouped(new)
+            vector = key.vector(blocks(groups, key.demand), variance)
         tally = _Tally(self._read, vector, np.zeros(len(vector))) if old is None else _Tally(
             self._read, *_two_sum(old.high, old.low, vector))
         for stale in list(self._tallies)[:1 - _MOST_TALLIES]:
