@@ -121,6 +121,14 @@ CASES = [
     (laplace(2.0, 0.01), Demand(0.0, 300.0, 50.0), [300 + 50j, 0.5]),  # odds below 1
     (laplace(1.0, 1e-4, True), Demand(0.0, 1e4, 100.0), [1e4 + 100j, 0.5 + 100j]),
     (laplace(6.0, 0.6, True), Demand(-5.0, 50.0, 10.0), [50 + 10j, -5.0]),
+    # one rule for both directions (`leaf_sums`)
+    (sampled(0.42, 0.01), Demand(-24.0, 25.0, 30.0, 12.0), [-24 + 30j, 25 + 30j, 0.5 + 30j]),
+    (sampled(2.0, 0.3), Demand(-3.0, 2.0, 6.0), [-3 + 6j, 2 + 6j]),
+    (mixture((0.0, 0.5, 2.0), (0.9, 0.09, 0.01)), Demand(-5.0, 6.0, 8.0), [-5 + 8j, 6 + 8j]),
+    (replacement(1.0, 0.05), Demand(-6.0, 7.0, 8.0), [-6 + 8j, 7 + 8j]),
+    (without_replacement(1.0, 0.05), Demand(-9.0, 10.0, 15.0), [-9 + 15j, 10 + 15j]),
+    (laplace(0.7, 0.1), Demand(-20.0, 21.0, 30.0), [-20 + 30j, 21 + 30j]),
+    (laplace(3.0, 1.0), Demand(-15.0, 16.0, 10.0), [-15 + 10j, 16 + 10j]),
 ]
 
 
