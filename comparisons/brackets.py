@@ -8,6 +8,7 @@ it for randomized response, and "connect the dots" is off: it has no lower end.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,20 +18,20 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 SMALLEST_DELTA, MOST_USES = 1e-8, 1000
 _ROUNDING = 1e-12  # of delta, by the FFT
+_FINEST = 1e-9  # steps of the lattice: losses are rounded, too
 
 
-def pld_bracket(
-    event: de.DpEvent, delta: float, relation: Relation, interval: float = 1e-4
-) -> tuple[float, float] | None:
-    """(lower, upper) end of epsilon(delta) on a lattice of that interval; None where PLD cannot answer or be trusted.
+def pld_bracket(event: de.DpEvent, delta: float, relation: Relation, cells: float = 1e5) -> tuple[float, float] | None:
+    """(lower, upper) end of epsilon(delta), the largest loss in so many cells; None where PLD cannot answer or be trusted.
 
-    >>> low, high = pld_bracket(de.GaussianDpEvent(1.0), 1e-5, Relation.ADD_OR_REMOVE_ONE, 1e-3)
+    >>> low, high = pld_bracket(de.GaussianDpEvent(1.0), 1e-5, Relation.ADD_OR_REMOVE_ONE)
     >>> low <= 4.3771780957 <= high
     True
     """
     parts = list(_parts(event, 1))
     if delta < SMALLEST_DELTA or not parts or any(count > MOST_USES for _, count in parts):
         return None
+    interval = max(_FINEST, *(_largest_loss(leaf) / cells for leaf, _ in parts))
     ends = []
     for pessimistic, target in ((False, delta + _ROUNDING), (True, delta - _ROUNDING)):
         losses = [_losses(leaf, relation, pessimistic, interval) for leaf, _ in parts]
@@ -76,3 +77,17 @@ def _losses(leaf: de.DpEvent, relation: Relation, pessimistic: bool, interval: f
         return pld.from_mixture_gaussian_mechanism(inner.standard_deviation, shifts, weights, use_connect_dots=False, **options)
     return None
 
+
+def _largest_loss(leaf: de.DpEvent) -> float:
+    """About the largest loss that matters, under sampling log(1 + p (e^loss - 1)); it decides the lattice, not the truth."""
+    if isinstance(leaf, de.PoissonSampledDpEvent):
+        loss, p = _largest_loss(leaf.event), leaf.sampling_probability
+        return math.log1p(p * math.expm1(loss)) if loss < 700 else loss
+    if isinstance(leaf, de.LaplaceDpEvent):
+        return float(1 / leaf.noise_multiplier)
+    if isinstance(leaf, de.DiscreteLaplaceDpEvent):
+        return float(leaf.noise_parameter * leaf.sensitivity)
+    if isinstance(leaf, de.RandomizedResponseDpEvent):
+        return math.log1p(leaf.num_buckets * (1 / leaf.noise_parameter - 1))
+    noise = getattr(leaf, "noise_multiplier", getattr(leaf, "standard_deviation", 1.0))
+    return float(10 / noise + 1 / noise**2)

@@ -1,8 +1,8 @@
 """Many measurements in a few child processes: the limits of `runner`, without a child for every answer.
 
 A worker answers one task after the other. One that takes too long is killed, one that died or ran out of memory is
-replaced, and the others do not notice. A task that ran out of memory in a worker that had already done something is
-given to a new one: what others left behind is not its fault.
+replaced, and the others do not notice; one that cannot even start ends the run (OSError). A task that ran out of memory
+in a worker that had already done something is given to a new one: what others left behind is not its fault.
 """
 
 from __future__ import annotations
@@ -95,11 +95,17 @@ class _Worker:
         except (EOFError, OSError):
             self.child.join()
             self.alive = False
-            return Outcome(ERROR, note=epitaph(self.child.exitcode))
+            return self._came_up(Outcome(ERROR, note=epitaph(self.child.exitcode)))
         if time.monotonic() < self.deadline:
             return None
         self.alive = False
-        return Outcome(TIMEOUT, note=f"no answer within {self.limits.seconds:g} s")
+        return self._came_up(Outcome(TIMEOUT, note=f"no answer within {self.limits.seconds:g} s"))
+
+    def _came_up(self, outcome: Outcome) -> Outcome:
+        """The outcome of a task that was begun; a worker that never was is nothing to write into a row."""
+        if not self.started:
+            raise OSError(f"A worker must be able to start. Found one that did not: {outcome.note}.")
+        return outcome
 
     def end(self) -> None:
         self.child.kill()
