@@ -1,8 +1,8 @@
 """A weaker truth, where the exact one is not known: the losses of every leaf rounded up and down by dp-accounting's PLD.
 
 Both ends are true up to the rounding of PLD's FFT, an absolute error of delta below 1e-12 where it is used here: at most
-1,000 uses of a leaf and delta >= 1e-8. Nothing here comes from dp_edgeworth. `count` is never left to PLD, which ignores
-it for randomized response, and "connect the dots" is off: it has no lower end.
+1,000 uses of a leaf, delta >= 1e-8, epsilon < 600. Nothing here comes from dp_edgeworth. `count` is never left to PLD,
+which ignores it for randomized response, and "connect the dots" is off: it has no lower end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dp_accounting import dp_event as de
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 SMALLEST_DELTA, MOST_USES = 1e-8, 1000
+LARGEST_EPSILON = 600.0  # PLD sums e^-loss, which underflows: above 700 its lower end is not one
 _ROUNDING = 1e-12  # of delta, by the FFT
 _FINEST = 1e-9  # steps of the lattice: losses are rounded, too
 
@@ -31,7 +32,7 @@ def pld_bracket(event: de.DpEvent, delta: float, relation: Relation, cells: floa
     parts = list(_parts(event, 1))
     if delta < SMALLEST_DELTA or not parts or any(count > MOST_USES for _, count in parts):
         return None
-    interval = max(_FINEST, *(_largest_loss(leaf) / cells for leaf, _ in parts))
+    interval = max(_FINEST, *(_largest_loss(leaf) / cells * max(1.0, count / 50) for leaf, count in parts))
     ends = []
     for pessimistic, target in ((False, delta + _ROUNDING), (True, delta - _ROUNDING)):
         losses = [_losses(leaf, relation, pessimistic, interval) for leaf, _ in parts]
@@ -39,7 +40,7 @@ def pld_bracket(event: de.DpEvent, delta: float, relation: Relation, cells: floa
             return None
         composed = [loss.self_compose(count) for loss, (_, count) in zip(losses, parts, strict=True)]
         ends.append(float(functools.reduce(lambda one, other: one.compose(other), composed).get_epsilon_for_delta(target)))
-    return ends[0], ends[1]
+    return (ends[0], ends[1]) if max(ends) < LARGEST_EPSILON else None
 
 
 def _parts(event: de.DpEvent, count: int) -> Iterator[tuple[de.DpEvent, int]]:
