@@ -3,7 +3,7 @@
 Two stages. The exact values (`truth_oracle`) are slow and do not depend on our code: they are computed once and stored.
 The judgement (`truth_judge`) is quick, and repeated after every change of the code. Both can be stopped and continued:
 a row is in its CSV as soon as it is finished. Judged rows are used again while sources, versions, machine and
-exact values are the same.
+exact values are the same; after a change of the judges themselves delete `out/truth-SEED.csv`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from comparisons.truth_oracle import Stored
 from comparisons.workers import outcomes
 
 LIMITS = Limits(60.0)
-_BRACKET_SECONDS = 20.0
+_BRACKET_SECONDS = 10.0
 
 
 def exact_values(
     cases: list[TruthCase], path: Path, limits: Limits = LIMITS, jobs: int = 1, retry: bool = False
 ) -> dict[int, Stored]:
-    """The first stage: what is stored, and what had to be computed. `retry`: ask again where there was no answer."""
+    """The first stage: what is stored, and what had to be computed. `retry`: ask again where time or memory was too short."""
     found = truth_oracle.stored_values(path, cases)
-    missing = [case for case in cases if case.index not in found or (retry and found[case.index].delta is None)]
+    again = {i for i, row in found.items() if retry and row.delta is None and not row.hopeless}
+    missing = [case for case in cases if case.index not in found or case.index in again]
     if missing:
         report.prepare(path.parent)
     with report.progress(len(missing)) as (tell, advance):
@@ -100,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stages = parser.add_mutually_exclusive_group()
     stages.add_argument("--stored-only", action="store_true", help="only cases whose exact values are stored")
     stages.add_argument("--oracle-only", action="store_true", help="compute exact values, judge nothing")
-    parser.add_argument("--retry", action="store_true", help="ask the oracle again where it had no answer")
+    parser.add_argument("--retry", action="store_true", help="ask the oracle again where it ran into a limit")
     parser.add_argument("--markdown", type=Path, default=None, metavar="FILE", help="write the summary as Markdown, too")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at a time (default: 1)")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds per case (default: 60)")

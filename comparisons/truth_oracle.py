@@ -22,7 +22,7 @@ from comparisons.workers import outcomes
 
 RESULTS = Path(__file__).parent / "results"
 _NOTE = 120  # characters
-_GRACE = 10.0  # seconds after its own alarm in which an oracle has to stop
+_PATIENCE = 4.0  # its own limit is CPU time; this many times as long by the clock, and it is killed
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Stored:
     delta_accuracy: float | None = None
     seconds: float | None = None
     note: str = ""
+
+    @property
+    def hopeless(self) -> bool:
+        """The oracle knows that it does not know: more time would not help."""
+        return self.note.startswith("InaccurateError")
 
 
 _COLUMNS = [field.name for field in fields(Stored)]
@@ -85,7 +90,7 @@ def compute(cases: list[TruthCase], path: Path, limits: Limits, jobs: int = 1) -
     """Asks the oracle for these cases; every row is in the file before it is yielded."""
     with _appended(path) as write:
         tasks = [(case, limits.seconds) for case in cases]
-        patient = Limits(limits.seconds + _GRACE, limits.gigabytes)
+        patient = Limits(_PATIENCE * limits.seconds + 10.0, limits.gigabytes)
         for (case, _), outcome in outcomes(exact_values, tasks, patient, jobs):
             row = outcome.value
             if outcome.status != OK:
@@ -119,7 +124,7 @@ class _LateError(BaseException):
 
 
 def exact_values(case: TruthCase, seconds: float) -> Stored:
-    """Both answers of the oracle, by an alarm after so many seconds: what is known by then is kept."""
+    """Both answers of the oracle; what is known after so many seconds of CPU time is kept."""
     from comparisons.exact import exact_delta, exact_epsilon
 
     found: dict[str, float] = {}
@@ -144,13 +149,15 @@ def _short(note: str) -> str:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
+    """Of CPU time: a busy machine is no reason to give up earlier."""
+
     def late(*_: object) -> None:
         raise _LateError
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -577,6 +577,21 @@ def test_exact_values_are_continued_after_a_row_cut_short(campaign: list[str], t
     assert len(path.read_text().splitlines()) == len(whole.splitlines()) == 3
 
 
+def test_the_oracle_is_asked_again_only_where_time_was_short(campaign: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "oracle.csv"
+    rows = [f"{i},{truth_case(11, i).event_hash},,,,,,0.1,{note}" for i, note in ((6, "InaccurateError: no"), (24, "no answer within 1 s"))]
+    path.write_text("\n".join([path.read_text().splitlines()[0], *rows, ""]))
+    assert cli.main([*campaign, "--oracle-only", "--retry"]) == 0
+    found = truth_oracle.stored_values(path, truth_cases(11, 25))
+    assert found[6].epsilon is None and found[24].epsilon is not None and found[24].note == ""
+
+
+def test_the_oracle_keeps_what_it_knows_when_time_is_up() -> None:
+    case = truth_case(11, 4)  # seconds of work
+    row = truth_oracle.exact_values(case, 0.05)
+    assert row.note == "no answer within 0.05 s" and row.delta is None and row.event_hash == case.event_hash
+
+
 def test_judged_rows_are_used_again(campaign: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.main(campaign) == 0
     path, asked = tmp_path / "rows.csv", []
