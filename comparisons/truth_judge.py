@@ -108,8 +108,8 @@ def contains(interval: Interval, exact: float, accuracy: float) -> str:
 
     >>> contains((1.0, 1.5, 2.0), 2.0 + 1e-12, 1e-11)
     ''
-    >>> contains((1.0, 1.5, 2.0), 2.1, 1e-11)
-    'upper 2 < exact 2.1'
+    >>> contains((1.0, 1.5, 2.0), 2.5, 1e-11)
+    'upper 2 < exact 2.5'
     """
     if disorder(interval):
         return disorder(interval)
