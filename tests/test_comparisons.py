@@ -636,7 +636,8 @@ def test_verdicts() -> None:
 @pytest.mark.parametrize(
     ("event", "relation", "truth_"),
     [(dpa.GaussianDpEvent(1.0), AR, closed_form(1.0, 1e-5)), (dpa.GaussianDpEvent(1.0), RO, closed_form(0.5, 1e-5)),
-     (dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(0.01), 3), AR, 300.0 + math.log1p(-8e-5)), (dpa.GaussianDpEvent(1e3), AR, closed_form(1e3, 1e-5))],
+     (dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(0.01), 3), AR, 300.0 + math.log1p(-8e-5)),
+     (dpa.GaussianDpEvent(1e3), AR, closed_form(1e3, 1e-5))],
 )  # fmt: skip
 def test_brackets_of_pld_contain_the_truth(event: dpa.DpEvent, relation: dpa.NeighboringRelation, truth_: float) -> None:
     low, high = pld_bracket(event, 1e-5, relation)  # type: ignore[misc]
