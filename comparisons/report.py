@@ -151,8 +151,17 @@ def provenance() -> str:
     return f"# versions: {programs}\n# machine: {machine()}\n"
 
 
+def of_this_version(path: Path) -> bool:
+    """Whether a file exists that was begun with these versions and sources, on this machine."""
+    return path.exists() and _provenance_of(path) == provenance()
+
+
+def _provenance_of(path: Path) -> str:
+    return "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:3])
+
+
 def _check_provenance(path: Path) -> None:
-    found = "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:3])
+    found = _provenance_of(path)
     if found != provenance():
         raise ValueError(
             f"A file can only be continued with the versions, the sources and the machine that began it. Found `{path}` "
@@ -198,10 +207,11 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a CSV, with empty cells as None; a line that an interruption cut short is not a row."""
     kinds = {field.name: str(field.type) for field in fields(Row)}
     lines = [line for line in read_table(path) if None not in line.values()]
-    return [Row(**{name: _parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    return [Row(**{name: parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
 
 
-def _parsed(text: str, kind: str) -> Any:
+def parsed(text: str, kind: str) -> Any:
+    """A cell as the type of its dataclass field; an empty number is None."""
     if "float" in kind:
         return float(text) if text else None
     return int(text) if kind == "int" else text

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import multiprocessing.context
 import os
 import signal
 import statistics
@@ -55,8 +56,7 @@ class Outcome:
 
 def limited(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits) -> Outcome:
     """`function(*arguments)` in a child process; both must be picklable."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD)
+    context = server()
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(there, function, arguments, limits.gigabytes), daemon=True)
     child.start()
@@ -69,6 +69,13 @@ def limited(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Li
         here.close()
 
 
+def server() -> multiprocessing.context.ForkServerContext:
+    """Where children come from: a process that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    return context
+
+
 def _await(here: Connection, child: Any, limits: Limits) -> Outcome:
     """The outcome the child sends, or the way it died; the clock starts at the child's first message."""
     try:
@@ -78,10 +85,11 @@ def _await(here: Connection, child: Any, limits: Limits) -> Outcome:
         return here.recv()
     except EOFError:
         child.join()
-        return Outcome(ERROR, note=_epitaph(child.exitcode))
+        return Outcome(ERROR, note=epitaph(child.exitcode))
 
 
-def _epitaph(exitcode: int | None) -> str:
+def epitaph(exitcode: int | None) -> str:
+    """How a child died that gave no answer."""
     if exitcode is not None and exitcode < 0:
         name = signal.Signals(-exitcode).name
         return f"the child process was killed by {name} (by hand, or by the system for lack of memory)"
@@ -90,22 +98,31 @@ def _epitaph(exitcode: int | None) -> str:
 
 def _child(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...], gigabytes: float) -> None:
     """Body of the child: be silent, limit the memory, announce the start, send the outcome."""
+    before = confine(gigabytes)
+    there.send("started")
+    there.send(attempt(function, arguments, gigabytes, before))
+    there.close()
+
+
+def confine(gigabytes: float) -> float:
+    """Silences this process and limits its memory; returns the peak so far in MB."""
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # peers print and log; what matters is in the outcome
         os.dup2(silence, stream)
-    before = _limit_memory(gigabytes)
-    there.send("started")
+    return _limit_memory(gigabytes)
+
+
+def attempt(function: Callable[..., Any], arguments: tuple[Any, ...], gigabytes: float, before: float) -> Outcome:
+    """`function(*arguments)` in this process, which is confined: an exception is a status."""
     try:
         value = function(*arguments)
-        outcome = Outcome(OK, value, peak_mb=peak_mb() - before)
+        return Outcome(OK, value, peak_mb=peak_mb() - before)
     except MemoryError as error:
-        outcome = Outcome(MEMORY, note=f"more than {gigabytes:g} GB: {error}".rstrip(": "))
+        return Outcome(MEMORY, note=f"more than {gigabytes:g} GB: {error}".rstrip(": "))
     except Exception as error:
         kind = type(error).__name__
         unsupported = kind in ("UnsupportedEventError", "ImportError", "ModuleNotFoundError", "NotImplementedError")
-        outcome = Outcome(UNSUPPORTED if unsupported else ERROR, note=_reason(kind, str(error)))
-    there.send(outcome)
-    there.close()
+        return Outcome(UNSUPPORTED if unsupported else ERROR, note=_reason(kind, str(error)))
 
 
 def _reason(kind: str, message: str) -> str:

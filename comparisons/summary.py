@@ -60,7 +60,7 @@ def _table_1(directory: Path) -> list[str]:
         "Medians over four DP-SGD recipes; growth of the time fitted on the larger sizes. `false` and `implausible` count rows "
         "of all figures whose answer contradicts the exact value or itself.\n"
     )
-    return ["## The paper's Table 1, measured\n", note, *_markdown(TITLES, (line.values() for line in lines))]
+    return ["## The paper's Table 1, measured\n", note, *markdown(TITLES, (line.values() for line in lines))]
 
 
 def _figures(directory: Path) -> list[str]:
@@ -78,7 +78,7 @@ def _speed(directory: Path) -> list[str]:
         return []
     titles = ("measured", "ours", "peer", "ratio or value", "target", "met", "note")
     note = "Medians in one process. `ratio` is the peer's time over ours unless the target says `at most`.\n"
-    return ["## Speed\n", note, *_markdown(titles, (speed.cells(line) for line in lines))]
+    return ["## Speed\n", note, *markdown(titles, (speed.cells(line) for line in lines))]
 
 
 def _findings(directory: Path) -> list[str]:
@@ -88,11 +88,11 @@ def _findings(directory: Path) -> list[str]:
         mine = [list(line.values())[1:] for line in lines if line["finding"] == name]
         if mine:
             parts += [f"### {finding.title}\n", f"`{name}`. {finding.explanation}\n"]
-            parts += _markdown(("asked", "peer", "exact", "verdict"), mine)
+            parts += markdown(("asked", "peer", "exact", "verdict"), mine)
     return parts
 
 
-def _markdown(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+def markdown(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """A Markdown table."""
     lines = [list(titles), ["---"] * len(titles), *(list(row) for row in rows)]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines] + [""]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +12,9 @@ from dp_edgeworth import EdgeworthIntervalAccountant, from_json
 
 pytest.importorskip("mpmath")
 pytest.importorskip("rich")
-from comparisons import truth
-from comparisons.runner import OK, Limits
+from comparisons import truth_judge as truth
+from comparisons.truth_cases import truth_case
+from comparisons.truth_oracle import exact_values
 
 GOLDEN = Path(__file__).parent / "golden" / "exact_values.json"
 
@@ -48,34 +46,17 @@ def test_contains_golden_value(row: dict) -> None:
     assert truth.contains(tuple(interval), exact, row["accuracy"]) == ""
 
 
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Skips the test where the oracle takes longer: it is the accountant that is tested."""
-    def stop(*_: object) -> None:
-        pytest.skip(f"the oracle needs more than {seconds:g} s")
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 @pytest.mark.parametrize("index", range(20))
 def test_contains_live_value(index: int) -> None:
     """Case by case without child processes; a case that the oracle cannot do in 1.5 s is skipped."""
-    case = truth.truth_case(2024, index)
-    epsilon, at, delta, _ = truth.ask(case)
+    case = truth_case(2024, index)
+    exact = exact_values(case, 1.5)
+    epsilon, _, delta, _ = truth.ask(case, exact.at_epsilon)
     assert truth.disorder(epsilon) == truth.disorder(delta) == ""
-    with _at_most(1.5):
-        try:
-            exact, accuracy, _ = truth.truth_epsilon(case)
-            exact_delta = truth.truth_delta(case, at)
-        except ArithmeticError as error:
-            pytest.skip(f"the oracle: {error}")
-    assert truth.contains(epsilon, exact, accuracy) == ""
-    assert truth.contains(delta, *exact_delta) == ""
+    if exact.note:
+        pytest.skip(f"the oracle: {exact.note}")
+    assert truth.contains(epsilon, exact.epsilon, exact.epsilon_accuracy) == ""
+    assert truth.contains(delta, exact.delta, exact.delta_accuracy) == ""
 
 
 def test_contains() -> None:
@@ -85,23 +66,3 @@ def test_contains() -> None:
     assert truth.contains((0.0, 0.0, 5.0), float("inf"), 0.0).startswith("upper")
     assert truth.contains((2.0, 1.0, 3.0), 2.0, 0.0).startswith("not an interval")
     assert truth.contains((float("nan"),) * 3, 2.0, 0.0).startswith("not an interval")
-
-
-def test_campaign_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finished rows are not judged again, a line cut short is."""
-    judged = []
-
-    def judge(case: truth.TruthCase, limits: Limits) -> truth.TruthRow:
-        judged.append(case.index)
-        return truth.TruthRow(case.index, case.regime, repr(case.event), case.relation.name, case.delta, case.tolerance, OK,
-                              1.0, 0.0, 0.9, 1.1, 1.0, None, None, 0.0, 0.1, "", 0.01, 0.1, "")
-
-    monkeypatch.setattr(truth, "judge", judge)
-    path = tmp_path / "truth.csv"
-    truth.campaign(3, 5, path)
-    path.write_text(path.read_text()[:-30])
-    rows = truth.campaign(5, 5, path)
-    assert judged == [0, 1, 2, 2, 3, 4]
-    assert [row.index for row in rows] == [0, 1, 2, 3, 4]
-    assert [row.index for row in truth.read_rows(path)] == [0, 1, 2, 3, 4]
-    truth.summary(rows)
