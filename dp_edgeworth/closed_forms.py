@@ -9,6 +9,7 @@
                          delta = 2^-m (1 - e^-T) + int_0^T f(x) (1 - e^{x - T}) dx,    f(x) = 2^{-m-1} e^{-x/2} L_{m-1}^{(1)}(-x/2)
 
                      with a Laguerre polynomial whose terms are all positive there.
+    far shifts       sums over hidden coins, up to a small shift of epsilon and a small probability (`far.py`)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dp_edgeworth import gaussian
+from dp_edgeworth import far, gaussian
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.gaussian import legendre
 from dp_edgeworth.laplace_noise import LaplaceShift
@@ -31,12 +32,33 @@ LogFunction = Callable[[np.ndarray], np.ndarray]
 
 
 class ClosedForm(NamedTuple):
-    """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract."""
+    """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract.
+
+    Up to the relative error, delta(eps) of the form, say f, is f(eps + down) - dropped <= delta(eps) <= f(eps - up) + dropped.
+    """
 
     log_delta: LogFunction
     log_complement: LogFunction
     scale: float
     start: float = 0.0
+    error: float = CLOSED_FORM_ERROR
+    down: float = 0.0
+    up: float = 0.0
+    dropped: float = 0.0
+
+    def rounding(self, epsilons: np.ndarray) -> np.ndarray:
+        """What rounding can shift epsilon by: units in the last place of epsilon and of the scale."""
+        return 32.0 * EPSILON * (np.abs(epsilons) + self.scale)
+
+    def log_bounds(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lower bound, estimate and upper bound of log delta."""
+        shift = self.rounding(epsilons)
+        below = self.log_delta(epsilons + shift + self.down) - self.error
+        above = self.log_delta(np.maximum(epsilons - shift - self.up, -self.up)) + self.error
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            less = below + np.log1p(-np.minimum(self.dropped * np.exp(-below), 1.0))
+            more = np.logaddexp(above, np.log(self.dropped))
+        return np.nan_to_num(less, nan=-np.inf), self.log_delta(epsilons), np.minimum(more, 0.0)
 
 
 def closed_form(composition: Composition) -> ClosedForm | None:
@@ -50,6 +72,18 @@ def closed_form(composition: Composition) -> ClosedForm | None:
     if all(type(pllr) is LaplaceShift for pllr in composition.counts) and composition.total <= _MOST_LAPLACE:
         return _laplace_near_top(composition)
     return None
+
+
+def far_form(composition: Composition, log_delta: float) -> ClosedForm | None:
+    """The sum over hidden coins for delta and 1 - delta not below e^{log_delta}, or None.
+
+    A variance that is added to others is near epsilon only if it is below 16 digits + 4 epsilon: V/2 - sqrt(2 digits V) <= epsilon.
+    """
+    form = far.far_form(composition, log_delta)
+    if form is None:
+        return None
+    known = _with_complement(form.log_delta, form.scale + 16.0 * form.digits, 0.0)
+    return known._replace(error=CLOSED_FORM_ERROR + form.error, down=form.down, up=form.up, dropped=form.dropped)
 
 
 def _with_complement(log_delta: LogFunction, scale: float, start: float) -> ClosedForm:
@@ -89,7 +123,10 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     with np.errstate(divide="ignore"):
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
-    margins = np.array([-1.0, 0.0, 1.0])[:, None] * (CLOSED_FORM_ERROR + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0))
+    sides = np.array([-1.0, 0.0, 1.0])[:, None]
+    with np.errstate(divide="ignore"):
+        margins = sides * (form.error + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0)
+                           - np.log1p(-np.minimum(form.dropped * np.exp(-targets), 1.0)))
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""
@@ -100,12 +137,9 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
         return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
     low, high = _crossing(excess, (3, len(deltas)), most)
-    shift = closed_shift(low[1], form.scale)
-    return np.where(low[0] > 0, np.maximum(low[0] - shift, 0.0), 0.0), low[1], np.where(high[2] > 0, high[2] + shift, 0.0)
-
-
-def closed_shift(epsilons: np.ndarray, scale: float) -> np.ndarray:
-    return 32.0 * EPSILON * (np.abs(epsilons) + scale)
+    down, up = (form.rounding(ends) + by for ends, by in ((low[0], form.down), (high[2], form.up)))
+    return (np.where(low[0] > 0, np.maximum(low[0] - down, 0.0), 0.0), low[1],
+            np.where((high[2] > 0) | (form.up > 0.0), high[2] + up, 0.0))
 
 
 def _crossing(excess: LogFunction, shape: tuple[int, ...], most: float) -> tuple[np.ndarray, np.ndarray]:

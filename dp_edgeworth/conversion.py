@@ -20,6 +20,7 @@ from dp_edgeworth.composition import Composition
 from dp_edgeworth.intervals import Bounds, Direction
 
 _TINY = 5e-324
+_FAR_LOG_DELTA = -30.0
 
 
 def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, tolerance: float) -> Bounds:
@@ -91,6 +92,12 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
         result.put(rest[known], *closed_forms.closed_epsilons(closed, deltas[rest[known]], finite_most))
         rest = rest[~known]
     if len(rest):
+        smallest = float(np.minimum(deltas[rest], 1.0 - deltas[rest]).min())
+        far = closed_forms.far_form(composition, math.log(smallest))
+        if far is not None:
+            result.put(rest, *closed_forms.closed_epsilons(far, deltas[rest], finite_most))
+            rest = rest[result.upper[rest] - result.lower[rest] > tolerance * np.maximum(1.0, result.lower[rest])]
+    if len(rest):
         epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
     return Bounds(*(np.maximum(part, 0.0) for part in result))
 
@@ -113,13 +120,27 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     closed = closed_forms.closed_form(composition)
     if closed is not None:
         known = rest[epsilons[rest] >= closed.start * (1.0 + 1e-12)]
-        shift, error = closed_forms.closed_shift(epsilons[known], closed.scale), closed_forms.CLOSED_FORM_ERROR
-        below = closed.log_delta(epsilons[known] + shift)
-        above = closed.log_delta(np.maximum(epsilons[known] - shift, 0.0))
-        delta_search.put_logs(result, known, below - error, closed.log_delta(epsilons[known]), above + error, 0.0)
+        delta_search.put_logs(result, known, *closed.log_bounds(epsilons[known]), 0.0)
         rest = np.setdiff1d(rest, known)
+    rest = _far_deltas(composition, epsilons, rest, tolerance, result)
     delta_search.deltas(composition, epsilons, rest, tolerance, floor, result)
     return result
+
+
+def _far_deltas(composition: Composition, epsilons: np.ndarray, rest: np.ndarray, tolerance: float, result: Bounds) -> np.ndarray:
+    """Sums over hidden coins, made for deltas of e^-30 and then for the smallest that was found; returns what is still open."""
+    log_delta = _FAR_LOG_DELTA
+    for _ in range(2):
+        far = closed_forms.far_form(composition, log_delta) if len(rest) else None
+        if far is None:
+            return rest
+        lower, middle, upper = far.log_bounds(epsilons[rest])
+        delta_search.put_logs(result, rest, lower, middle, upper, 0.0)
+        step = tolerance * np.maximum(1.0, epsilons[rest])
+        steep = np.maximum(far.log_delta(epsilons[rest] - step) - far.log_delta(epsilons[rest] + step), 1e-9)
+        rest = rest[~(upper - lower <= steep)]
+        log_delta = max(float(middle[np.isfinite(middle)].min(initial=0.0)), -650.0) - 1.0
+    return rest
 
 
 def _outward(value: float) -> float:

@@ -1,0 +1,354 @@
+"""Shifts so large that the output all but tells which component of a mixture it came from: sums over hidden coins.
+
+Let Q = sum_j w_j Q_j with log dQ_j/dP = l_j, and let J be the coin that chose the component. Under Q
+
+    L = log sum_j w_j e^{l_j} = log w_J + l_J + excess,    0 <= excess <= sum_{i != J} (w_i / w_J) e^{l_i - l_J}.
+
+For normal components at distance g and |noise| <= r, l_i - l_J <= g r - g^2/2, so that outside an event of probability 2 Phi(-r) the
+excess is at most sum_i (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left, Y' = log w_J + l_J, is N(v/2, v) plus
+a constant given J, v = c_J^2. Over a composition the counts k of the coins are multinomial, and given them Y' is again such a law:
+
+    delta'(eps) = sum_k Pr[k] D_{M_k}(eps - S_k),     M_k^2 = sum k_j c_j^2 + all unsampled Gaussians,   S_k = sum k_j log w_j,
+
+D_M the curve of one Gaussian mechanism (for M = 0: (1 - e^eps)_+). Let H be the sum of all excesses and b the probability of all
+exceptions. As the payoff (1 - e^{eps - y})_+ increases in y and lies in [0, 1],
+
+    delta'(eps + H) - b  <=  delta(eps)  <=  delta'(eps - H) + b.
+
+The same holds where Y differs from Y' by at most H in either direction, which is how the reversed pairs and replacement are read
+(`humps`); and where other leaves are known only by lying between two quantiles, which are then part of H, and their tails of b.
+
+Laplace noise: L = mu - D with a deficit D that is 0 or Exp(1/2) with probability 1/2 each (up to the end 2 mu, an exception of
+probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum over
+n leaves is a negative binomial number M_n, and with one more stage for the payoff
+
+    E[(1 - e^{D - T})_+] = Pr[D + Exp(1) <= T] = Pr[M_n < N_T],    N_T ~ Poisson(T),
+
+in which all terms are positive.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dp_edgeworth import gaussian, spectral
+from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.laplace_noise import LaplaceShift
+from dp_edgeworth.pllr import Mixed, Pllr, Reversed, RoundedUp, RuleTooLargeError, Subsampled
+
+_LOG_EXCESS = math.log(1e-11)  # what all excesses together may be
+_NEGLIGIBLE = 21.0  # exceptions are at most e^-21 of the delta that is asked for
+_MOST_TERMS = 400_000
+_DEVIATIONS = 38.0  # beyond, a normal tail is below e^-720
+_LOG_UNDERFLOW = -700.0
+
+
+class Humps(NamedTuple):
+    """Components of Y' of one leaf, and what bounds its distance from the true loss.
+
+    Attributes:
+      log_weights: of the components.
+      variances, shifts, deficits: given the component, Y' is shift + N(v/2, v) - (deficits of Laplace noise).
+      log_odds, gaps: the excess is at most sum e^{log_odds + gap r - gap^2/2} outside an event of probability 4 Phi(-r), r <= gap / 2.
+      log_excesses, log_exceptions: further excesses, and the probabilities of further exceptions.
+    """
+
+    log_weights: np.ndarray
+    variances: np.ndarray
+    shifts: np.ndarray
+    deficits: np.ndarray
+    log_odds: np.ndarray
+    gaps: np.ndarray
+    log_excesses: np.ndarray
+    log_exceptions: np.ndarray
+
+    @classmethod
+    def normal(cls, components: Sequence[tuple[float, float, float]], pairs: Sequence[tuple[float, float]]) -> Humps:
+        """From (log-weight, variance, shift) and (log-odds, gap)."""
+        none = np.zeros(0)
+        return cls(*np.array(components, float).T, np.zeros(len(components)), *np.array(pairs, float).reshape(-1, 2).T, none, none)
+
+    @classmethod
+    def laplace(cls, components: Sequence[tuple[float, float, float]], mu: float, log_odds: float) -> Humps:
+        """From (log-weight, shift, deficits): within mu/4 of its centre (all but e^{-mu/4}) the noise keeps |l| above mu/2."""
+        weights, shifts, deficits = np.array(components, float).T
+        none = np.zeros(0)
+        return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, np.array([log_odds - 0.5 * mu]), np.array([-0.25 * mu]))
+
+    def reach(self, log_excess: float) -> float:
+        """The largest r <= gap/2 at which every excess is below e^{log_excess}."""
+        if not len(self.gaps):
+            return math.inf
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = 0.5 * self.gaps + (np.minimum(log_excess - math.log(len(self.gaps)) - self.log_odds, 0.0)) / self.gaps
+        return float(np.nan_to_num(each, nan=-math.inf).min())
+
+    def log_exception(self, log_excess: float) -> float:
+        """log of the probability of all exceptions, if the excess is to be below e^{log_excess}; 0 where it is not."""
+        if np.any(self.log_excesses > log_excess):
+            return 0.0
+        normal = math.log(4.0) + float(special.log_ndtr(-self.reach(log_excess)))
+        return min(float(np.logaddexp.reduce(self.log_exceptions, initial=normal)), 0.0)
+
+
+@functools.singledispatch
+def humps(pllr: Pllr) -> Humps | None:
+    """The components of a leaf that are told apart by its output, or None."""
+    return None
+
+
+@humps.register
+def _(pllr: GaussianShift) -> Humps:
+    return Humps.normal([(0.0, pllr.mu**2, 0.0)], [])
+
+
+@humps.register
+def _(pllr: NormalMixture) -> Humps:
+    shifts, logs = pllr.shifts, [math.log(weight) for weight in pllr.weights]
+    return Humps.normal([(log, c * c, log) for c, log in zip(shifts, logs, strict=True)],
+                    [(logs[i] - logs[j], abs(shifts[i] - shifts[j])) for i, j in itertools.permutations(range(len(shifts)), 2)])
+
+
+@humps.register
+def _(pllr: SampledReplacement) -> Humps:
+    """Under Q: at 0 the loss is 0 up to the excesses of both laws; at mu it is log(p / (1-p)) + mu x - mu^2 / 2, also up to both."""
+    there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
+    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there - rest)], [(there - rest, pllr.mu), (rest - there, pllr.mu)])
+
+
+@humps.register
+def _(pllr: SampledWithoutReplacement) -> Humps:
+    """Above 0 the loss of Poisson sampling for x > mu/2; the rest is at 0, but for a mirror image of mass Phi(-mu/2) at most."""
+    there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
+    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there)], [(there - rest, pllr.mu), (rest - there, pllr.mu)])
+
+
+@humps.register
+def _(pllr: LaplaceShift) -> Humps:
+    return Humps.laplace([(0.0, pllr.mu, 1.0)], pllr.mu, -math.inf)
+
+
+@humps.register
+def _(pllr: Subsampled) -> Humps | None:
+    there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
+    match pllr.inner:
+        case GaussianShift(mu):
+            return Humps.normal([(rest, 0.0, rest), (there, mu * mu, there)], [(there - rest, mu), (rest - there, mu)])
+        case LaplaceShift(mu):
+            return Humps.laplace([(rest, rest, 0.0), (there, there + mu, 1.0)], mu, abs(there - rest))
+    return None
+
+
+@humps.register
+def _(pllr: Reversed) -> Humps | None:
+    """Under P only the nearest component counts, with the loss of its reversed pair: for normal noise -log w + N(c^2/2, c^2)."""
+    match pllr.inner:
+        case Subsampled(GaussianShift(mu), p):
+            rest = math.log1p(-p)
+            return Humps.normal([(0.0, 0.0, -rest)], [(math.log(p) - rest, mu)])
+        case Subsampled(LaplaceShift(mu), p):
+            rest = math.log1p(-p)
+            return Humps.laplace([(0.0, -rest, 0.0)], mu, math.log(p) - rest)
+        case NormalMixture(shifts, weights):
+            nearest, weight = min(zip(shifts, weights, strict=True))
+            return Humps.normal([(0.0, nearest**2, -math.log(weight))],
+                                [(math.log(w / weight), c - nearest) for c, w in zip(shifts, weights, strict=True) if c != nearest])
+    return None
+
+
+@humps.register
+def _(pllr: Mixed) -> Humps | None:
+    """A public coin: the components of all parts."""
+    parts = [(math.log(weight), humps(part)) for weight, part in zip(pllr.weights, pllr.parts, strict=True) if weight > 0]
+    known = [part._replace(log_weights=part.log_weights + log) for log, part in parts if part is not None]
+    if isinstance(pllr, RoundedUp) or len(known) < len(parts):
+        return None
+    return Humps(*(np.concatenate(column) for column in zip(*known, strict=True)))
+
+
+class FarForm(NamedTuple):
+    """delta'(eps) as a sum of terms over the counts of the hidden coins, and how far it is from delta.
+
+    Attributes:
+      probabilities, variances, shifts, deficits: of the terms.
+      down, up: delta'(eps + down) - dropped <= delta(eps) <= delta'(eps - up) + dropped.
+      error: relative error of the probabilities and of the terms.
+      scale: size of what is added up to the shifts and, where it may be near epsilon, the variances.
+      digits: -log of what a term may be off.
+    """
+
+    probabilities: np.ndarray
+    variances: np.ndarray
+    shifts: np.ndarray
+    deficits: np.ndarray
+    down: float
+    up: float
+    dropped: float
+    error: float
+    scale: float
+    digits: float
+
+    def log_delta(self, epsilon: np.ndarray) -> np.ndarray:
+        """log delta'. Only terms near epsilon are evaluated; the others are 0 or 1 up to e^-digits."""
+        eps = np.asarray(epsilon, float).ravel()
+        spread = np.sqrt(self.variances)
+        reach = math.sqrt(2.0 * self.digits) * spread
+        gap = self.shifts + 0.5 * self.variances - eps[:, None]
+        # A sum of n deficits exceeds 1.63 n + 4 t with probability at most e^-t, as E[e^{D/4}] = 3/2. A gap of t pays 1 - e^-t.
+        sure = gap > reach + 2.0 * self.digits + np.where(self.deficits > 0, 1.63 * self.deficits + 4.0 * self.digits, 0.0)
+        total = sure @ self.probabilities
+        row, term = np.nonzero(~sure & (gap > -reach))
+        if len(row):
+            value = _payoff(eps[row] - self.shifts[term], spread[term], self.deficits[term], self.digits)
+            total = total + np.bincount(row, self.probabilities[term] * value, minlength=len(eps))
+        with np.errstate(divide="ignore"):
+            return np.log(np.minimum(total, 1.0)).reshape(np.shape(epsilon))
+
+
+def _payoff(epsilon: np.ndarray, spread: np.ndarray, deficits: np.ndarray, digits: float) -> np.ndarray:
+    """E[(1 - e^{eps - Z})_+] of Z ~ N(spread^2/2, spread^2), or of minus a sum of deficits where the spread is 0."""
+    value = np.empty(len(epsilon))
+    for mu in np.unique(spread[spread < 1.0]):
+        here = spread == mu
+        value[here] = -np.expm1(np.minimum(epsilon[here], 0.0)) if mu == 0.0 else np.exp(gaussian.log_delta(epsilon[here], float(mu)))
+    wide = spread >= 1.0
+    value[wide] = np.exp(gaussian.log_delta_of_large(epsilon[wide], spread[wide]))
+    for i in np.flatnonzero((spread == 0.0) & (deficits > 0)):
+        value[i] = _laplace_payoff(-float(epsilon[i]), float(deficits[i]), digits)
+    return value
+
+
+def _laplace_payoff(gap: float, deficits: float, digits: float) -> float:
+    """Pr[M_n < N_T] = sum_j Pr[N_T = j] I_{1/2}(n, j) with the regularised incomplete beta function.
+
+    N_T deviates by t upwards with probability at most e^{-t^2 / (2 (T + t))}, downwards e^{-t^2 / (2 T)}.
+    """
+    if gap <= 0.0:
+        return 0.0
+    reach = math.sqrt(2.0 * digits * gap)
+    j = np.arange(max(1.0, math.floor(gap - reach)), gap + reach + 2.0 * digits + 1.0)
+    return float(np.exp(-_divergence(j, gap) - _stirling_error(j) - 0.5 * np.log(2.0 * math.pi * j)) @ special.betainc(deficits, j, 0.5))
+
+
+def _divergence(k: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
+    """k log(k / mean) + mean - k >= 0, to a few units in the last place of |k - mean|."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = (k - mean) / mean
+        return np.where(k > 0, mean * ((1.0 + off) * np.log1p(np.maximum(off, -1.0)) - off), mean)
+
+
+def _stirling_error(k: np.ndarray) -> np.ndarray:
+    """log k! - log(sqrt(2 pi k) (k/e)^k), for k = 0: log 0! without the square root."""
+    k = np.asarray(k, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        small = special.gammaln(k + 1.0) - (k + 0.5) * np.log(np.maximum(k, 1.0)) + k - gaussian.LOG_SQRT_2PI
+        square = np.maximum(k, 1.0) ** -2.0
+        series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / np.maximum(k, 1.0)
+    return np.where(k > 15, series, np.where(k > 0, small, 0.0))
+
+
+def _multinomial(weights: np.ndarray, count: int, digits: float) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """(log-probabilities, counts of the components, number of exceptions of probability e^-digits), or None where they are too many.
+
+    Each count is binomial, and beyond the ends of its window its tail is below e^-digits (Chernoff: divergences of both sides). The
+    probabilities are Stirling's formula with its error (Loader, "Fast and accurate computation of binomial probabilities", 2000).
+    """
+    columns = len(weights)
+    if columns == 1:
+        return np.zeros(1), np.full((1, 1), float(count)), 0.0
+    order = np.argsort(weights)
+    windows = [_window(float(weights[j]), count, digits) for j in order[:-1]]
+    if math.prod(len(window) for window in windows) > _MOST_TERMS:
+        return None
+    drawn = np.stack([axis.ravel() for axis in np.meshgrid(*windows, indexing="ij")], axis=1)
+    drawn = drawn[drawn.sum(axis=1) <= count]
+    counts = np.empty((len(drawn), columns))
+    counts[:, order[:-1]], counts[:, order[-1]] = drawn, count - drawn.sum(axis=1)
+    logs = _stirling_error(np.array(float(count))) + 0.5 * math.log(2.0 * math.pi * count) - (
+        _divergence(counts, count * weights) + _stirling_error(counts)
+        + np.where(counts > 0, 0.5 * np.log(2.0 * math.pi * np.maximum(counts, 1.0)), 0.0)).sum(axis=1)
+    kept = logs > -digits
+    return logs[kept], counts[kept], 2.0 * columns + float((~kept).sum())
+
+
+def _window(weight: float, count: int, digits: float) -> np.ndarray:
+    """The counts of a component whose tails under Binomial(count, weight) are not below e^-digits."""
+    mean = count * weight
+    high = min(float(count), math.ceil(mean + math.sqrt(2.0 * digits * mean) + 2.0 * digits))
+    low = max(0.0, math.floor(mean - math.sqrt(2.0 * digits * mean)))
+    if high - low > _MOST_TERMS:
+        return np.zeros(_MOST_TERMS + 1)
+    k = np.arange(low, high + 1.0)
+    tail = _divergence(k, mean) + _divergence(count - k, count - mean)
+    return k[(tail <= digits) | (np.abs(k - mean) <= 1.0)]
+
+
+def far_form(composition: Composition, log_delta: float) -> FarForm | None:
+    """The sum over hidden coins for targets of delta and of 1 - delta not below e^{log_delta}, or None where it would not be accurate.
+
+    Leaves that are not far apart are the rest: known by two quantiles only, if they are not unsampled Gaussians.
+    """
+    if composition.log_finite < 0.0 or log_delta < _LOG_UNDERFLOW:
+        return None
+    far, rest, exceptions = [], {}, []
+    share = math.log(len(composition.counts))
+    for pllr, count in composition.counts.items():
+        found = None if pllr.gaussian_variance is not None else humps(pllr)
+        exception = found.log_exception(_LOG_EXCESS - share - math.log(count)) + math.log(count) if found is not None else 0.0
+        if found is not None and exception < log_delta - _NEGLIGIBLE - share:
+            far.append((found, int(count)))
+            exceptions.append(exception)
+        elif pllr.gaussian_variance is None:
+            rest[pllr] = count
+    digits = 30.0 - log_delta
+    terms = _terms(far, composition.gaussian_variance, digits) if far else None
+    if terms is None or not np.all(np.isfinite(terms.variances)) or not np.all(np.isfinite(terms.shifts)):
+        return None
+    down, up = _quantiles(Composition(rest), log_delta - _NEGLIGIBLE - 1.0) if rest else (0.0, 0.0)
+    both = (terms.variances > 0.0) & (terms.deficits > 0.0)
+    if both.any():  # then the deficits are only bounded
+        down += float((1.63 * terms.deficits[both]).max()) + 4.0 * digits
+        terms = terms._replace(deficits=np.where(both, 0.0, terms.deficits))
+    excess = math.exp(_LOG_EXCESS)
+    dropped = terms.dropped + math.exp(float(np.logaddexp.reduce(exceptions))) + (
+        2.0 * math.exp(log_delta - _NEGLIGIBLE - 1.0) if rest else 0.0)
+    return terms._replace(down=down + excess, up=up + excess, dropped=dropped)
+
+
+def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarForm | None:
+    """All combinations of counts of all leaves."""
+    logs, sums, sizes, error, exceptions = np.zeros(1), np.array([[variance, 0.0, 0.0]]), np.zeros(1), 1e-12, 2.0
+    for leaf, count in far:
+        weights = np.exp(leaf.log_weights)
+        found = _multinomial(weights, count, digits)
+        if found is None or len(found[0]) * len(logs) > _MOST_TERMS:
+            return None
+        columns = np.stack([leaf.variances, leaf.shifts, leaf.deficits], axis=1)
+        logs = (logs[:, None] + found[0]).ravel()
+        sums = (sums[:, None] + found[1] @ columns).reshape(-1, 3)
+        sizes = (sizes[:, None] + found[1] @ np.abs(leaf.shifts)).ravel()
+        error += EPSILON * (16.0 * float(np.abs(found[1] - count * weights).sum(axis=1).max()) + (4.0 * count if len(weights) > 2 else 0.0))
+        exceptions += found[2]
+    return FarForm(np.exp(logs), *sums.T, 0.0, 0.0, exceptions * math.exp(-digits), error, float(sizes.max()) + variance, digits)
+
+
+def _quantiles(rest: Composition, log_tail: float) -> tuple[float, float]:
+    """How far below and above 0 the sum of the other leaves is with probability 1 - e^{log_tail} on either side.
+
+    E_Q[e^{-Y}] <= 1, so Y < -t with probability at most e^{-t}; above by the Chernoff bound, or the largest possible loss.
+    """
+    try:
+        tilt = spectral.positive_tilt(rest, log_tail)
+        k = rest.cgf([tilt])[:, 0]
+        up = (float(k[0] + k[3]) - log_tail) / tilt
+    except RuleTooLargeError:
+        up = math.inf
+    return -log_tail, max(min(up, rest.supremum), 0.0)
