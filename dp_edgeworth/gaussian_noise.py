@@ -22,6 +22,7 @@ from dp_edgeworth.trapezoid import (
     equispaced,
     log_normal_floor,
     log_normal_weights,
+    log_odds,
     posterior,
     reach_of,
     sampled_grid,
@@ -64,7 +65,7 @@ class GaussianShift(Pllr):
         if sampled is not None and float(((high - low) / step).max()) > 600.0:
             low, high, step = sampled_grid(demand, mu, sampled[:, None], low, high, step, secants, 1.0)
             nodes = float(((high - low) / step).max())
-            if nodes > _MANY_NODES and len(members) <= _FEW_MEMBERS:
+            if nodes > (_MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * _MANY_NODES):
                 rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
                 if rule.values.shape[1] < nodes:
                     return rule
@@ -81,7 +82,7 @@ class GaussianShift(Pllr):
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
         high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p))
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: -np.abs(log_odds(x, mu, p)))
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -128,7 +129,7 @@ class NormalMixture(Pllr):
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + (max(-demand.low, 0.0) * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5
-        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]))
+        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._log_odds)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
@@ -164,6 +165,12 @@ class NormalMixture(Pllr):
     @property
     def loss_scale(self) -> float:
         return max(self.shifts) ** 2
+
+    def _log_odds(self, x: np.ndarray) -> np.ndarray:
+        """log of the odds against the largest term."""
+        shifts = np.array(self.shifts)
+        exponents = np.sort(np.log(self.weights) + shifts * (x[..., None] - 0.5 * shifts), axis=-1)
+        return np.logaddexp.reduce(exponents[..., :-1] - exponents[..., -1:], axis=-1)
 
     def _loss(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L and log L'."""
@@ -241,7 +248,9 @@ class SampledReplacement(Pllr):
     def _cut_rule(self, demand: Demand, high: float) -> Rule:
         """Panels up to the largest loss that the demand wants; |L'| = mu times both posteriors, on a panel and its ellipse."""
         mu, p, low = self.mu, self.probability, -self.mu - reach_of(demand)
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)))
+        both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
+        x, w = cut_panels(low, high, both, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)),
+                          lambda x: np.logaddexp(-np.abs(log_odds(x, mu, p)), -np.abs(log_odds(-x, mu, p))))
         up, down = self._losses(x)
         grid = np.linspace(low, high, 257)[None]
         edges, none = self._losses(grid), np.zeros(1)
@@ -270,14 +279,12 @@ class SampledWithoutReplacement(Pllr):
         half_tail = dataclasses.replace(demand, log_tail=demand.log_tail - math.log(2.0))
         cut = max(cut_point(half_tail, *sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
         if cut < top:
-            x, w = cut_panels(0.5 * self.mu, cut, demand, self.mu,
-                              lambda x: self.mu * posterior(x, self.mu, self.probability))
-            return self._on(x, w, cut)
-        length = min(1.5, 2.0 / self.mu, 12.0 / (demand.frequency * self.mu + 1e-300))
-        edges = np.linspace(0.5 * self.mu, top, check_size((top - 0.5 * self.mu) / length + 1.0) + 1)
-        # The mirrored half has the exponents 1 - s, so its secants count too.
-        x, w = panels(edges, dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high)), self.mu, 1.0)
-        return self._on(x, w, math.inf)
+            top = cut
+        # The mirrored half has the exponents 1 - s.
+        both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
+        x, w = cut_panels(0.5 * self.mu, top, both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),
+                          lambda x: -np.abs(log_odds(x, self.mu, self.probability)))
+        return self._on(x, w, cut)
 
     def _on(self, x: np.ndarray, w: np.ndarray, cut: float) -> Rule:
         """The rule with these nodes above mu/2, whose losses above `cut` and below its mirror image are left out."""
