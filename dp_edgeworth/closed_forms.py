@@ -74,12 +74,12 @@ def closed_form(composition: Composition) -> ClosedForm | None:
     return None
 
 
-def far_form(composition: Composition, log_delta: float) -> ClosedForm | None:
-    """The sum over hidden coins for delta and 1 - delta not below e^{log_delta}, or None.
+def far_form(composition: Composition, log_delta: float, excess: float) -> ClosedForm | None:
+    """The sum over hidden coins for delta and 1 - delta not below e^{log_delta}, excesses up to `excess` allowed; or None.
 
     A variance that is added to others is near epsilon only if it is below 16 digits + 4 epsilon: V/2 - sqrt(2 digits V) <= epsilon.
     """
-    form = far.far_form(composition, log_delta)
+    form = far.far_form(composition, log_delta, excess)
     if form is None:
         return None
     known = _with_complement(form.log_delta, form.scale + 16.0 * form.digits, 0.0)

@@ -21,6 +21,7 @@ from dp_edgeworth.intervals import Bounds, Direction
 
 _TINY = 5e-324
 _FAR_LOG_DELTA = -30.0
+_EXCESSES = (1e-4, 0.02, 0.02)  # of the tolerance
 
 
 def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, tolerance: float) -> Bounds:
@@ -91,12 +92,7 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
                 known = np.log(deltas[rest]) < closed.log_delta(np.array(closed.start)) - 1e-9
         result.put(rest[known], *closed_forms.closed_epsilons(closed, deltas[rest[known]], finite_most))
         rest = rest[~known]
-    if len(rest):
-        smallest = float(np.minimum(deltas[rest], 1.0 - deltas[rest]).min())
-        far = closed_forms.far_form(composition, math.log(smallest))
-        if far is not None:
-            result.put(rest, *closed_forms.closed_epsilons(far, deltas[rest], finite_most))
-            rest = rest[result.upper[rest] - result.lower[rest] > tolerance * np.maximum(1.0, result.lower[rest])]
+    rest = _far_epsilons(composition, deltas, rest, tolerance, finite_most, result)
     if len(rest):
         epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
     return Bounds(*(np.maximum(part, 0.0) for part in result))
@@ -127,19 +123,35 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     return result
 
 
+def _far_epsilons(composition: Composition, deltas: np.ndarray, rest: np.ndarray, tolerance: float, most: float,
+                  result: Bounds) -> np.ndarray:
+    """Sums over hidden coins, with a small excess and then with one that suits epsilon; returns what is still open."""
+    for share in _EXCESSES:
+        if not len(rest):
+            break
+        excess = share * tolerance * max(1.0, float(result.lower[rest].min()))
+        smallest = float(np.minimum(deltas[rest], 1.0 - deltas[rest]).min())
+        form = closed_forms.far_form(composition, math.log(smallest), excess)
+        if form is not None:
+            result.put(rest, *closed_forms.closed_epsilons(form, deltas[rest], most))
+            rest = rest[result.upper[rest] - result.lower[rest] > tolerance * np.maximum(1.0, result.lower[rest])]
+    return rest
+
+
 def _far_deltas(composition: Composition, epsilons: np.ndarray, rest: np.ndarray, tolerance: float, result: Bounds) -> np.ndarray:
-    """Sums over hidden coins, made for deltas of e^-30 and then for the smallest that was found; returns what is still open."""
+    """The same for delta, at first for deltas of e^-30 or more and then for the smallest that was found."""
     log_delta = _FAR_LOG_DELTA
-    for _ in range(2):
-        far = closed_forms.far_form(composition, log_delta) if len(rest) else None
-        if far is None:
-            return rest
-        lower, middle, upper = far.log_bounds(epsilons[rest])
-        delta_search.put_logs(result, rest, lower, middle, upper, 0.0)
-        step = tolerance * np.maximum(1.0, epsilons[rest])
-        steep = np.maximum(far.log_delta(epsilons[rest] - step) - far.log_delta(epsilons[rest] + step), 1e-9)
-        rest = rest[~(upper - lower <= steep)]
-        log_delta = max(float(middle[np.isfinite(middle)].min(initial=0.0)), -650.0) - 1.0
+    for share in _EXCESSES:
+        if not len(rest):
+            break
+        width = tolerance * np.maximum(1.0, epsilons[rest])
+        form = closed_forms.far_form(composition, log_delta, share * float(width.min()))
+        if form is not None:
+            lower, middle, upper = form.log_bounds(epsilons[rest])
+            delta_search.put_logs(result, rest, lower, middle, upper, 0.0)
+            steep = np.maximum(form.log_delta(epsilons[rest] - width) - form.log_delta(epsilons[rest] + width), 1e-9)
+            rest = rest[~(upper - lower <= steep)]
+            log_delta = max(float(middle[np.isfinite(middle)].min(initial=0.0)), -650.0) - 1.0
     return rest
 
 

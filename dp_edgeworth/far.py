@@ -4,8 +4,8 @@ Let Q = sum_j w_j Q_j with log dQ_j/dP = l_j, and let J be the coin that chose t
 
     L = log sum_j w_j e^{l_j} = log w_J + l_J + excess,    0 <= excess <= sum_{i != J} (w_i / w_J) e^{l_i - l_J}.
 
-For normal components at distance g and |noise| <= r, l_i - l_J <= g r - g^2/2, so that outside an event of probability 2 Phi(-r) the
-excess is at most sum_i (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left, Y' = log w_J + l_J, is N(v/2, v) plus
+For normal components at distance g and noise of at most r in the direction of i, l_i - l_J <= g r - g^2/2, so that outside an event of
+probability w_J Phi(-r) the share of i in the excess is at most (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left, Y' = log w_J + l_J, is N(v/2, v) plus
 a constant given J, v = c_J^2. Over a composition the counts k of the coins are multinomial, and given them Y' is again such a law:
 
     delta'(eps) = sum_k Pr[k] D_{M_k}(eps - S_k),     M_k^2 = sum k_j c_j^2 + all unsampled Gaussians,   S_k = sum k_j log w_j,
@@ -44,10 +44,9 @@ from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledRep
 from dp_edgeworth.laplace_noise import LaplaceShift
 from dp_edgeworth.pllr import Mixed, Pllr, Reversed, RoundedUp, RuleTooLargeError, Subsampled
 
-_LOG_EXCESS = math.log(1e-11)  # what all excesses together may be
-_NEGLIGIBLE = 21.0  # exceptions are at most e^-21 of the delta that is asked for
+_NEGLIGIBLE = 9.0  # exceptions are at most e^-9 of the delta that is asked for, all leaves together
+_REST = 21.0  # the other leaves' tails, e^-21 of it
 _MOST_TERMS = 400_000
-_DEVIATIONS = 38.0  # beyond, a normal tail is below e^-720
 _LOG_UNDERFLOW = -700.0
 
 
@@ -57,7 +56,8 @@ class Humps(NamedTuple):
     Attributes:
       log_weights: of the components.
       variances, shifts, deficits: given the component, Y' is shift + N(v/2, v) - (deficits of Laplace noise).
-      log_odds, gaps: the excess is at most sum e^{log_odds + gap r - gap^2/2} outside an event of probability 4 Phi(-r), r <= gap / 2.
+      log_odds, gaps, log_chances: of pairs of components (i, J): the share of i in the excess under J is at most
+        e^{log_odds + gap r - gap^2/2} outside an event of probability 4 e^{log_chance} Phi(-r), r <= gap / 2.
       log_excesses, log_exceptions: further excesses, and the probabilities of further exceptions.
     """
 
@@ -67,36 +67,31 @@ class Humps(NamedTuple):
     deficits: np.ndarray
     log_odds: np.ndarray
     gaps: np.ndarray
+    log_chances: np.ndarray
     log_excesses: np.ndarray
     log_exceptions: np.ndarray
 
     @classmethod
-    def normal(cls, components: Sequence[tuple[float, float, float]], pairs: Sequence[tuple[float, float]]) -> Humps:
-        """From (log-weight, variance, shift) and (log-odds, gap)."""
+    def normal(cls, components: Sequence[tuple[float, float, float]], pairs: Sequence[tuple[float, float, float]]) -> Humps:
+        """From (log-weight, variance, shift) and (log-odds, gap, log-chance)."""
         none = np.zeros(0)
-        return cls(*np.array(components, float).T, np.zeros(len(components)), *np.array(pairs, float).reshape(-1, 2).T, none, none)
+        return cls(*np.array(components, float).T, np.zeros(len(components)), *np.array(pairs, float).reshape(-1, 3).T, none, none)
 
     @classmethod
     def laplace(cls, components: Sequence[tuple[float, float, float]], mu: float, log_odds: float) -> Humps:
         """From (log-weight, shift, deficits): within mu/4 of its centre (all but e^{-mu/4}) the noise keeps |l| above mu/2."""
         weights, shifts, deficits = np.array(components, float).T
         none = np.zeros(0)
-        return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, np.array([log_odds - 0.5 * mu]), np.array([-0.25 * mu]))
-
-    def reach(self, log_excess: float) -> float:
-        """The largest r <= gap/2 at which every excess is below e^{log_excess}."""
-        if not len(self.gaps):
-            return math.inf
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = 0.5 * self.gaps + (np.minimum(log_excess - math.log(len(self.gaps)) - self.log_odds, 0.0)) / self.gaps
-        return float(np.nan_to_num(each, nan=-math.inf).min())
+        return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, none, np.array([log_odds - 0.5 * mu]), np.array([-0.25 * mu]))
 
     def log_exception(self, log_excess: float) -> float:
         """log of the probability of all exceptions, if the excess is to be below e^{log_excess}; 0 where it is not."""
-        if np.any(self.log_excesses > log_excess):
+        if np.any(self.log_excesses > log_excess) or np.any(self.gaps == 0.0):
             return 0.0
-        normal = math.log(4.0) + float(special.log_ndtr(-self.reach(log_excess)))
-        return min(float(np.logaddexp.reduce(self.log_exceptions, initial=normal)), 0.0)
+        share = log_excess - math.log(max(len(self.gaps), 1)) - self.log_odds
+        reach = 0.5 * self.gaps + np.minimum(share, 0.0) / self.gaps
+        each = np.concatenate([math.log(4.0) + self.log_chances + special.log_ndtr(-reach), self.log_exceptions])
+        return min(float(np.logaddexp.reduce(each, initial=-math.inf)), 0.0)
 
 
 @functools.singledispatch
@@ -114,21 +109,21 @@ def _(pllr: GaussianShift) -> Humps:
 def _(pllr: NormalMixture) -> Humps:
     shifts, logs = pllr.shifts, [math.log(weight) for weight in pllr.weights]
     return Humps.normal([(log, c * c, log) for c, log in zip(shifts, logs, strict=True)],
-                    [(logs[i] - logs[j], abs(shifts[i] - shifts[j])) for i, j in itertools.permutations(range(len(shifts)), 2)])
+                    [(logs[i] - logs[j], abs(shifts[i] - shifts[j]), logs[j]) for i, j in itertools.permutations(range(len(shifts)), 2)])
 
 
 @humps.register
 def _(pllr: SampledReplacement) -> Humps:
     """Under Q: at 0 the loss is 0 up to the excesses of both laws; at mu it is log(p / (1-p)) + mu x - mu^2 / 2, also up to both."""
     there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
-    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there - rest)], [(there - rest, pllr.mu), (rest - there, pllr.mu)])
+    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there - rest)], [(there - rest, pllr.mu, rest), (rest - there, pllr.mu, there)])
 
 
 @humps.register
 def _(pllr: SampledWithoutReplacement) -> Humps:
     """Above 0 the loss of Poisson sampling for x > mu/2; the rest is at 0, but for a mirror image of mass Phi(-mu/2) at most."""
     there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
-    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there)], [(there - rest, pllr.mu), (rest - there, pllr.mu)])
+    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there)], [(there - rest, pllr.mu, rest), (rest - there, pllr.mu, there)])
 
 
 @humps.register
@@ -141,7 +136,7 @@ def _(pllr: Subsampled) -> Humps | None:
     there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
     match pllr.inner:
         case GaussianShift(mu):
-            return Humps.normal([(rest, 0.0, rest), (there, mu * mu, there)], [(there - rest, mu), (rest - there, mu)])
+            return Humps.normal([(rest, 0.0, rest), (there, mu * mu, there)], [(there - rest, mu, rest), (rest - there, mu, there)])
         case LaplaceShift(mu):
             return Humps.laplace([(rest, rest, 0.0), (there, there + mu, 1.0)], mu, abs(there - rest))
     return None
@@ -153,14 +148,14 @@ def _(pllr: Reversed) -> Humps | None:
     match pllr.inner:
         case Subsampled(GaussianShift(mu), p):
             rest = math.log1p(-p)
-            return Humps.normal([(0.0, 0.0, -rest)], [(math.log(p) - rest, mu)])
+            return Humps.normal([(0.0, 0.0, -rest)], [(math.log(p) - rest, mu, 0.0)])
         case Subsampled(LaplaceShift(mu), p):
             rest = math.log1p(-p)
             return Humps.laplace([(0.0, -rest, 0.0)], mu, math.log(p) - rest)
         case NormalMixture(shifts, weights):
             nearest, weight = min(zip(shifts, weights, strict=True))
             return Humps.normal([(0.0, nearest**2, -math.log(weight))],
-                                [(math.log(w / weight), c - nearest) for c, w in zip(shifts, weights, strict=True) if c != nearest])
+                                [(math.log(w / weight), c - nearest, 0.0) for c, w in zip(shifts, weights, strict=True) if c != nearest])
     return None
 
 
@@ -168,7 +163,7 @@ def _(pllr: Reversed) -> Humps | None:
 def _(pllr: Mixed) -> Humps | None:
     """A public coin: the components of all parts."""
     parts = [(math.log(weight), humps(part)) for weight, part in zip(pllr.weights, pllr.parts, strict=True) if weight > 0]
-    known = [part._replace(log_weights=part.log_weights + log) for log, part in parts if part is not None]
+    known = [part._replace(log_weights=part.log_weights + log, log_chances=part.log_chances + log) for log, part in parts if part is not None]
     if isinstance(pllr, RoundedUp) or len(known) < len(parts):
         return None
     return Humps(*(np.concatenate(column) for column in zip(*known, strict=True)))
@@ -291,8 +286,10 @@ def _window(weight: float, count: int, digits: float) -> np.ndarray:
     return k[(tail <= digits) | (np.abs(k - mean) <= 1.0)]
 
 
-def far_form(composition: Composition, log_delta: float) -> FarForm | None:
+def far_form(composition: Composition, log_delta: float, excess: float) -> FarForm | None:
     """The sum over hidden coins for targets of delta and of 1 - delta not below e^{log_delta}, or None where it would not be accurate.
+
+    `excess` is what all excesses together may be.
 
     Leaves that are not far apart are the rest: known by two quantiles only, if they are not unsampled Gaussians.
     """
@@ -302,7 +299,7 @@ def far_form(composition: Composition, log_delta: float) -> FarForm | None:
     share = math.log(len(composition.counts))
     for pllr, count in composition.counts.items():
         found = None if pllr.gaussian_variance is not None else humps(pllr)
-        exception = found.log_exception(_LOG_EXCESS - share - math.log(count)) + math.log(count) if found is not None else 0.0
+        exception = found.log_exception(math.log(excess) - share - math.log(count)) + math.log(count) if found is not None else 0.0
         if found is not None and exception < log_delta - _NEGLIGIBLE - share:
             far.append((found, int(count)))
             exceptions.append(exception)
@@ -312,14 +309,13 @@ def far_form(composition: Composition, log_delta: float) -> FarForm | None:
     terms = _terms(far, composition.gaussian_variance, digits) if far else None
     if terms is None or not np.all(np.isfinite(terms.variances)) or not np.all(np.isfinite(terms.shifts)):
         return None
-    down, up = _quantiles(Composition(rest), log_delta - _NEGLIGIBLE - 1.0) if rest else (0.0, 0.0)
+    down, up = _quantiles(Composition(rest), log_delta - _REST) if rest else (0.0, 0.0)
     both = (terms.variances > 0.0) & (terms.deficits > 0.0)
     if both.any():  # then the deficits are only bounded
         down += float((1.63 * terms.deficits[both]).max()) + 4.0 * digits
         terms = terms._replace(deficits=np.where(both, 0.0, terms.deficits))
-    excess = math.exp(_LOG_EXCESS)
     dropped = terms.dropped + math.exp(float(np.logaddexp.reduce(exceptions))) + (
-        2.0 * math.exp(log_delta - _NEGLIGIBLE - 1.0) if rest else 0.0)
+        2.0 * math.exp(log_delta - _REST) if rest else 0.0)
     return terms._replace(down=down + excess, up=up + excess, dropped=dropped)
 
 

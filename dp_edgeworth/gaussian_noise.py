@@ -15,8 +15,8 @@ from scipy import special
 
 from dp_edgeworth import gaussian, single
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
-from dp_edgeworth.panels import cut_panels, panels
-from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, check_size, subsampled_loss
+from dp_edgeworth.panels import cut_panels
+from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, subsampled_loss
 from dp_edgeworth.trapezoid import (
     cut_point,
     equispaced,
@@ -118,17 +118,17 @@ class NormalMixture(Pllr):
         top = np.array([[shifts.max()]])
         low, high = np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach
         step = trapezoid_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
-        nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max()) * max(1.0, float(top[0, 0]))
-        if cut < high[0, 0] or (nodes > max(_MANY_NODES, few) and math.isfinite(self.infimum)):
-            return self._panel_rule(demand, min(cut, float(high[0, 0])))
+        nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max())
+        if cut < high[0, 0] or nodes > max(_MANY_NODES, few):
+            return self._panel_rule(demand, float(low[0, 0]), min(cut, float(high[0, 0])))
         x, step = equispaced(low, high, step)
         loss, slope = self._loss(x[0])
         return Rule(loss[None], log_normal_weights(x, step), none, none, loss[None], log_normal_floor(x) - slope[None, 1:])
 
-    def _panel_rule(self, demand: Demand, high: float) -> Rule:
+    def _panel_rule(self, demand: Demand, low: float, high: float) -> Rule:
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
-        low = -math.sqrt(2.0 * (demand.digits + 1.0 + (max(-demand.low, 0.0) * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5
+        low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
         x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._log_odds)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
@@ -201,13 +201,15 @@ class SampledReplacement(Pllr):
         edge = mu * size + reach_of(demand)
         cut = cut_point(demand, *sampled_shifts(self.mu, self.probability))
         if cut < edge[0, 0]:
-            return self._cut_rule(demand, cut)
+            return self._cut_rule(demand, -self.mu - reach_of(demand), cut)
         step = trapezoid_step(demand, mu, math.pi, size - 1.0, 2.0)
         if float((edge / step).max()) > 600.0:
             # |1 - s| and |s| exchange their roles on the two sides, so one bound with the larger exponent serves both.
             spread = Demand(-size, size, demand.frequency, demand.log_count + size * -math.log1p(-self.probability))
             below, above, step = sampled_grid(spread, mu, p, -edge, edge, step, size - 1.0, 2.0)
             edge = np.maximum(-below, above)
+        if float((edge / step).max()) > max(_MANY_NODES, 40.0 * float(edge[0, 0])):
+            return self._cut_rule(demand, -float(edge[0, 0]), float(edge[0, 0]))
         x, step = equispaced(-edge, edge, step)
         up, down = self._losses(x)
         none = np.zeros(1)
@@ -245,9 +247,9 @@ class SampledReplacement(Pllr):
         ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * np.diff(x), math.log(2.0 * mu))
         return log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling
 
-    def _cut_rule(self, demand: Demand, high: float) -> Rule:
+    def _cut_rule(self, demand: Demand, low: float, high: float) -> Rule:
         """Panels up to the largest loss that the demand wants; |L'| = mu times both posteriors, on a panel and its ellipse."""
-        mu, p, low = self.mu, self.probability, -self.mu - reach_of(demand)
+        mu, p = self.mu, self.probability
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
         x, w = cut_panels(low, high, both, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)),
                           lambda x: np.logaddexp(-np.abs(log_odds(x, mu, p)), -np.abs(log_odds(-x, mu, p))))
@@ -272,19 +274,16 @@ class SampledWithoutReplacement(Pllr):
     mirror = True
 
     def rule(self, demand: Demand) -> Rule:
-        """Gauss-Legendre panels in x from mu/2, where L = 0. The normalised tilted density is at most 1/sqrt(2 pi), as the
-        second derivative of its logarithm is at least -1, so no slope enters the bound."""
+        """Panels in x from mu/2, where L = 0 (`panels.cut_panels`); the mirror image is made of the same nodes."""
         size = max(abs(demand.low), abs(demand.high), abs(1.0 - demand.low), abs(1.0 - demand.high))
         top = max(0.5 * self.mu, self.mu * size) + reach_of(demand)
         half_tail = dataclasses.replace(demand, log_tail=demand.log_tail - math.log(2.0))
         cut = max(cut_point(half_tail, *sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
-        if cut < top:
-            top = cut
         # The mirrored half has the exponents 1 - s.
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
-        x, w = cut_panels(0.5 * self.mu, top, both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),
+        x, w = cut_panels(0.5 * self.mu, min(cut, top), both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),
                           lambda x: -np.abs(log_odds(x, self.mu, self.probability)))
-        return self._on(x, w, cut)
+        return self._on(x, w, cut if cut < top else math.inf)
 
     def _on(self, x: np.ndarray, w: np.ndarray, cut: float) -> Rule:
         """The rule with these nodes above mu/2, whose losses above `cut` and below its mirror image are left out."""

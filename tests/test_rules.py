@@ -117,6 +117,15 @@ CASES = [
     (replacement(0.137, 1.5e-11), Demand(0.0, 1.0, 1e7, 9.2), [0.466 + 1e7j]),
     (without_replacement(1.0, 0.05), Demand(0.0, 10.0, 15.0), [10 + 15j, 0.5]),
     (without_replacement(2.5, 0.9), Demand(0.0, 9.0, 3.0), [9 + 3j]),  # steep mirror image
+    # large shifts: panels are long but near the bends
+    (sampled(40.0, 0.01), Demand(0.0, 1.3, 0.5, 9.2), [1.3 + 0.5j, 1.0, 0.97 + 0.1j, 0.5, 0.01]),
+    (sampled(250.0, 1e-7), Demand(0.0, 1.1, 0.05), [1.1 + 0.05j, 1.0, 0.5]),
+    (reversed_sampled(60.0, 0.7), Demand(0.0, 5.0, 3.0), [5 + 3j, 1.0, 0.02]),
+    (reversed_sampled(25.0, 1e-3), Demand(0.0, 4e3, 1.0), [4e3 + 1j, 1.0]),
+    (mixture((0.0, 13.6, 34.0, 68.0), (0.984, 0.008, 0.004, 0.004)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 1.0, 0.97, 0.3]),
+    (mixture((3.0, 40.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [1.2 + 0.5j, 0.3, -0.5]),
+    (replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 1.0, 0.5]),
+    (without_replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5]),
     (laplace(3.0, 1.0), Demand(0.0, 40.0, 10.0), [40 + 10j, 0.5 + 10j]),
     (laplace(2.0, 0.01), Demand(0.0, 300.0, 50.0), [300 + 50j, 0.5]),  # odds below 1
     (laplace(1.0, 1e-4, True), Demand(0.0, 1e4, 100.0), [1e4 + 100j, 0.5 + 100j]),
