@@ -34,7 +34,7 @@ LogFunction = Callable[[np.ndarray], np.ndarray]
 class ClosedForm(NamedTuple):
     """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract.
 
-    Up to the relative error, delta(eps) of the form, say f, is f(eps + down) - dropped <= delta(eps) <= f(eps - up) + dropped.
+    With f the function that is known, f(eps + down) - dropped[0] <= delta(eps) <= f(eps - up) + dropped[1].
     """
 
     log_delta: LogFunction
@@ -44,7 +44,7 @@ class ClosedForm(NamedTuple):
     error: float = CLOSED_FORM_ERROR
     down: float = 0.0
     up: float = 0.0
-    dropped: float = 0.0
+    dropped: tuple[float, float] = (0.0, 0.0)
 
     def rounding(self, epsilons: np.ndarray) -> np.ndarray:
         """What rounding can shift epsilon by: units in the last place of epsilon and of the scale."""
@@ -56,8 +56,8 @@ class ClosedForm(NamedTuple):
         below = self.log_delta(epsilons + shift + self.down) - self.error
         above = self.log_delta(np.maximum(epsilons - shift - self.up, -self.up)) + self.error
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            less = below + np.log1p(-np.minimum(self.dropped * np.exp(-below), 1.0))
-            more = np.logaddexp(above, np.log(self.dropped))
+            less = below + np.log1p(-np.minimum(self.dropped[0] * np.exp(-below), 1.0))
+            more = np.logaddexp(above, np.log(self.dropped[1]))
         return np.nan_to_num(less, nan=-np.inf), self.log_delta(epsilons), np.minimum(more, 0.0)
 
 
@@ -123,10 +123,10 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     with np.errstate(divide="ignore"):
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
-    sides = np.array([-1.0, 0.0, 1.0])[:, None]
+    sides, dropped = np.array([-1.0, 0.0, 1.0])[:, None], np.array([form.dropped[0], 0.0, form.dropped[1]])[:, None]
     with np.errstate(divide="ignore"):
-        margins = sides * (form.error + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0)
-                           - np.log1p(-np.minimum(form.dropped * np.exp(-targets), 1.0)))
+        margins = np.nan_to_num(sides * (form.error + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0)
+                                         - np.log1p(-np.minimum(dropped * np.exp(-targets), 1.0))), posinf=1e300, neginf=-1e300)
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""

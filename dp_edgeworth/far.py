@@ -13,10 +13,10 @@ a constant given J, v = c_J^2. Over a composition the counts k of the coins are 
 D_M the curve of one Gaussian mechanism (for M = 0: (1 - e^eps)_+). Let H be the sum of all excesses and b the probability of all
 exceptions. As the payoff (1 - e^{eps - y})_+ increases in y and lies in [0, 1],
 
-    delta'(eps + H) - b  <=  delta(eps)  <=  delta'(eps - H) + b.
+    delta'(eps)  <=  delta(eps)  <=  delta'(eps - H) + b.
 
-The same holds where Y differs from Y' by at most H in either direction, which is how the reversed pairs and replacement are read
-(`humps`); and where other leaves are known only by lying between two quantiles, which are then part of H, and their tails of b.
+For reversed pairs Y is at most Y' instead, and for replacement it may be on either side: then H and b count on the other side or on
+both (`humps`). So do other leaves that are known only to lie between two quantiles, which are part of H, and their tails of b.
 
 Laplace noise: L = mu - D with a deficit D that is 0 or Exp(1/2) with probability 1/2 each (up to the end 2 mu, an exception of
 probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum over
@@ -57,8 +57,9 @@ class Humps(NamedTuple):
       log_weights: of the components.
       variances, shifts, deficits: given the component, Y' is shift + N(v/2, v) - (deficits of Laplace noise).
       log_odds, gaps, log_chances: of pairs of components (i, J): the share of i in the excess under J is at most
-        e^{log_odds + gap r - gap^2/2} outside an event of probability 4 e^{log_chance} Phi(-r), r <= gap / 2.
+        e^{log_odds + gap r - gap^2/2} outside an event of probability e^{log_chance} Phi(-r), r <= gap / 2.
       log_excesses, log_exceptions: further excesses, and the probabilities of further exceptions.
+      below, above: whether the loss may be below or above Y'.
     """
 
     log_weights: np.ndarray
@@ -70,6 +71,8 @@ class Humps(NamedTuple):
     log_chances: np.ndarray
     log_excesses: np.ndarray
     log_exceptions: np.ndarray
+    below: bool = False
+    above: bool = True
 
     @classmethod
     def normal(cls, components: Sequence[tuple[float, float, float]], pairs: Sequence[tuple[float, float, float]]) -> Humps:
@@ -90,7 +93,7 @@ class Humps(NamedTuple):
             return 0.0
         share = log_excess - math.log(max(len(self.gaps), 1)) - self.log_odds
         reach = 0.5 * self.gaps + np.minimum(share, 0.0) / self.gaps
-        each = np.concatenate([math.log(4.0) + self.log_chances + special.log_ndtr(-reach), self.log_exceptions])
+        each = np.concatenate([self.log_chances + special.log_ndtr(-reach), self.log_exceptions])
         return min(float(np.logaddexp.reduce(each, initial=-math.inf)), 0.0)
 
 
@@ -114,16 +117,24 @@ def _(pllr: NormalMixture) -> Humps:
 
 @humps.register
 def _(pllr: SampledReplacement) -> Humps:
-    """Under Q: at 0 the loss is 0 up to the excesses of both laws; at mu it is log(p / (1-p)) + mu x - mu^2 / 2, also up to both."""
-    there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
-    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there - rest)], [(there - rest, pllr.mu, rest), (rest - there, pllr.mu, there)])
+    """Under Q: at 0 the loss is 0 up to the excesses of both laws; at mu it is log(p / (1-p)) + mu x - mu^2 / 2, also up to both.
+
+    At mu the excess of P, p/(1-p) e^{-mu n - 3 mu^2/2} with noise n, is below p/(1-p) e^{mu r - mu^2/2} for n >= -r.
+    """
+    there, rest, mu = math.log(pllr.probability), math.log1p(-pllr.probability), pllr.mu
+    return Humps.normal([(rest, 0.0, 0.0), (there, mu * mu, there - rest)],
+                        [(there - rest, mu, 0.0), (there - rest, mu, 0.0), (rest - there, mu, there)])._replace(below=True)
 
 
 @humps.register
 def _(pllr: SampledWithoutReplacement) -> Humps:
-    """Above 0 the loss of Poisson sampling for x > mu/2; the rest is at 0, but for a mirror image of mass Phi(-mu/2) at most."""
-    there, rest = math.log(pllr.probability), math.log1p(-pllr.probability)
-    return Humps.normal([(rest, 0.0, 0.0), (there, pllr.mu**2, there)], [(there - rest, pllr.mu, rest), (rest - there, pllr.mu, there)])
+    """Above 0 the loss of Poisson sampling for x > mu/2; the rest is at 0, but for a mirror image of mass Phi(-mu/2) at most.
+
+    Exceptions: x < mu/2 where the record was sampled, x > mu/2 where it was not, and the mirror image, each Phi(-mu/2) at most.
+    """
+    there, rest, mu = math.log(pllr.probability), math.log1p(-pllr.probability), pllr.mu
+    return Humps.normal([(rest, 0.0, 0.0), (there, mu * mu, there)],
+                        [(there - rest, mu, math.log(3.0)), (rest - there, mu, there)])._replace(below=True)
 
 
 @humps.register
@@ -147,16 +158,16 @@ def _(pllr: Reversed) -> Humps | None:
     """Under P only the nearest component counts, with the loss of its reversed pair: for normal noise -log w + N(c^2/2, c^2)."""
     match pllr.inner:
         case Subsampled(GaussianShift(mu), p):
-            rest = math.log1p(-p)
-            return Humps.normal([(0.0, 0.0, -rest)], [(math.log(p) - rest, mu, 0.0)])
+            found = Humps.normal([(0.0, 0.0, -math.log1p(-p))], [(math.log(p) - math.log1p(-p), mu, 0.0)])
         case Subsampled(LaplaceShift(mu), p):
-            rest = math.log1p(-p)
-            return Humps.laplace([(0.0, -rest, 0.0)], mu, math.log(p) - rest)
+            found = Humps.laplace([(0.0, -math.log1p(-p), 0.0)], mu, math.log(p) - math.log1p(-p))
         case NormalMixture(shifts, weights):
             nearest, weight = min(zip(shifts, weights, strict=True))
-            return Humps.normal([(0.0, nearest**2, -math.log(weight))],
-                                [(math.log(w / weight), c - nearest, 0.0) for c, w in zip(shifts, weights, strict=True) if c != nearest])
-    return None
+            found = Humps.normal([(0.0, nearest**2, -math.log(weight))],
+                                 [(math.log(w / weight), c - nearest, 0.0) for c, w in zip(shifts, weights, strict=True) if c != nearest])
+        case _:
+            return None
+    return found._replace(below=True, above=False)
 
 
 @humps.register
@@ -166,7 +177,8 @@ def _(pllr: Mixed) -> Humps | None:
     known = [part._replace(log_weights=part.log_weights + log, log_chances=part.log_chances + log) for log, part in parts if part is not None]
     if isinstance(pllr, RoundedUp) or len(known) < len(parts):
         return None
-    return Humps(*(np.concatenate(column) for column in zip(*known, strict=True)))
+    return Humps(*(np.concatenate(column) for column in zip(*(part[:-2] for part in known), strict=True)),
+                 any(part.below for part in known), any(part.above for part in known))
 
 
 class FarForm(NamedTuple):
@@ -174,7 +186,7 @@ class FarForm(NamedTuple):
 
     Attributes:
       probabilities, variances, shifts, deficits: of the terms.
-      down, up: delta'(eps + down) - dropped <= delta(eps) <= delta'(eps - up) + dropped.
+      down, up, dropped: delta'(eps + down) - dropped[0] <= delta(eps) <= delta'(eps - up) + dropped[1].
       error: relative error of the probabilities and of the terms.
       scale: size of what is added up to the shifts and, where it may be near epsilon, the variances.
       digits: -log of what a term may be off.
@@ -186,7 +198,7 @@ class FarForm(NamedTuple):
     deficits: np.ndarray
     down: float
     up: float
-    dropped: float
+    dropped: tuple[float, float]
     error: float
     scale: float
     digits: float
@@ -295,33 +307,34 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> FarFo
     """
     if composition.log_finite < 0.0 or log_delta < _LOG_UNDERFLOW:
         return None
-    far, rest, exceptions = [], {}, []
+    far, rest, exceptions = [], {}, [0.0, 0.0]
     share = math.log(len(composition.counts))
     for pllr, count in composition.counts.items():
-        found = None if pllr.gaussian_variance is not None else humps(pllr)
+        if pllr.gaussian_variance is not None:
+            continue
+        found = humps(pllr)
         exception = found.log_exception(math.log(excess) - share - math.log(count)) + math.log(count) if found is not None else 0.0
         if found is not None and exception < log_delta - _NEGLIGIBLE - share:
             far.append((found, int(count)))
-            exceptions.append(exception)
-        elif pllr.gaussian_variance is None:
+            exceptions = [total + side * math.exp(exception) for total, side in zip(exceptions, (found.below, found.above), strict=True)]
+        else:
             rest[pllr] = count
-    digits = 30.0 - log_delta
-    terms = _terms(far, composition.gaussian_variance, digits) if far else None
+    terms = _terms(far, composition.gaussian_variance, 30.0 - log_delta) if far else None
     if terms is None or not np.all(np.isfinite(terms.variances)) or not np.all(np.isfinite(terms.shifts)):
         return None
     down, up = _quantiles(Composition(rest), log_delta - _REST) if rest else (0.0, 0.0)
+    down, up = down + any(leaf.below for leaf, _ in far) * excess, up + any(leaf.above for leaf, _ in far) * excess
     both = (terms.variances > 0.0) & (terms.deficits > 0.0)
     if both.any():  # then the deficits are only bounded
-        down += float((1.63 * terms.deficits[both]).max()) + 4.0 * digits
+        down += float((1.63 * terms.deficits[both]).max()) + 4.0 * terms.digits
         terms = terms._replace(deficits=np.where(both, 0.0, terms.deficits))
-    dropped = terms.dropped + math.exp(float(np.logaddexp.reduce(exceptions))) + (
-        2.0 * math.exp(log_delta - _REST) if rest else 0.0)
-    return terms._replace(down=down + excess, up=up + excess, dropped=dropped)
+    tails = math.exp(log_delta - _REST) if rest else 0.0
+    return terms._replace(down=down, up=up, dropped=(terms.dropped[0] + exceptions[0] + tails, terms.dropped[1] + exceptions[1] + tails))
 
 
 def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarForm | None:
     """All combinations of counts of all leaves."""
-    logs, sums, sizes, error, exceptions = np.zeros(1), np.array([[variance, 0.0, 0.0]]), np.zeros(1), 1e-12, 2.0
+    logs, sums, sizes, error, exceptions = np.zeros(1), np.array([[variance, 0.0, 0.0]]), np.zeros(1), 1e-12, 3.0
     for leaf, count in far:
         weights = np.exp(leaf.log_weights)
         found = _multinomial(weights, count, digits)
@@ -333,7 +346,7 @@ def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarF
         sizes = (sizes[:, None] + found[1] @ np.abs(leaf.shifts)).ravel()
         error += EPSILON * (16.0 * float(np.abs(found[1] - count * weights).sum(axis=1).max()) + (4.0 * count if len(weights) > 2 else 0.0))
         exceptions += found[2]
-    return FarForm(np.exp(logs), *sums.T, 0.0, 0.0, exceptions * math.exp(-digits), error, float(sizes.max()) + variance, digits)
+    return FarForm(np.exp(logs), *sums.T, 0.0, 0.0, (2.0 * math.exp(-digits), exceptions * math.exp(-digits)), error, float(sizes.max()) + variance, digits)
 
 
 def _quantiles(rest: Composition, log_tail: float) -> tuple[float, float]:
