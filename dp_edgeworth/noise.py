@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.laplace_noise import FarLaplaceShift, LaplaceShift
+from dp_edgeworth.laplace_noise import LaplaceShift
 
 __all__ = [
     "Atoms",
-    "FarLaplaceShift",
     "GaussianShift",
     "LaplaceShift",
     "NormalMixture",
