@@ -117,19 +117,23 @@ CASES = [
     (replacement(0.137, 1.5e-11), Demand(0.0, 1.0, 1e7, 9.2), [0.466 + 1e7j]),
     (without_replacement(1.0, 0.05), Demand(0.0, 10.0, 15.0), [10 + 15j, 0.5]),
     (without_replacement(2.5, 0.9), Demand(0.0, 9.0, 3.0), [9 + 3j]),  # steep mirror image
-    # large shifts: panels are long but near the bends
-    (sampled(40.0, 0.01), Demand(0.0, 1.3, 0.5, 9.2), [1.3 + 0.5j, 1.0, 0.97 + 0.1j, 0.5, 0.01]),
-    (sampled(250.0, 1e-7), Demand(0.0, 1.1, 0.05), [1.1 + 0.05j, 1.0, 0.5]),
-    (reversed_sampled(60.0, 0.7), Demand(0.0, 5.0, 3.0), [5 + 3j, 1.0, 0.02]),
-    (reversed_sampled(25.0, 1e-3), Demand(0.0, 4e3, 1.0), [4e3 + 1j, 1.0]),
-    (mixture((0.0, 13.6, 34.0, 68.0), (0.984, 0.008, 0.004, 0.004)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 1.0, 0.97, 0.3]),
-    (mixture((3.0, 40.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [1.2 + 0.5j, 0.3, -0.5]),
-    (replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 1.0, 0.5]),
-    (without_replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5]),
     (laplace(3.0, 1.0), Demand(0.0, 40.0, 10.0), [40 + 10j, 0.5 + 10j]),
     (laplace(2.0, 0.01), Demand(0.0, 300.0, 50.0), [300 + 50j, 0.5]),  # odds below 1
     (laplace(1.0, 1e-4, True), Demand(0.0, 1e4, 100.0), [1e4 + 100j, 0.5 + 100j]),
     (laplace(6.0, 0.6, True), Demand(-5.0, 50.0, 10.0), [50 + 10j, -5.0]),
+]
+
+
+# Large shifts: panels are long but near the bends. The last number is the largest shift.
+FAR_CASES = [
+    (sampled(40.0, 0.01), Demand(0.0, 1.3, 0.5, 9.2), [1.3 + 0.5j, 1.0, 0.97 + 0.1j, 0.01], 40),
+    (sampled(120.0, 1e-7), Demand(0.0, 1.1, 0.05), [1.1 + 0.05j, 1.0, 0.5], 120),
+    (reversed_sampled(60.0, 0.7), Demand(0.0, 5.0, 3.0), [5 + 3j, 0.02], 60),
+    (reversed_sampled(15.0, 1e-3), Demand(0.0, 1e3, 1.0), [1e3 + 1j], 15),
+    (mixture((0.0, 13.6, 34.0), (0.984, 0.008, 0.008)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.97], 34),
+    (mixture((3.0, 20.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [1.2 + 0.5j, -0.5], 20),
+    (replacement(25.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5], 25),
+    (without_replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5], 40),
 ]
 
 
@@ -210,7 +214,7 @@ def exact(pair, s, nodes):
     return pair.atoms(s) + mp.quad(integrand(pair, s), cuts, method="gauss-legendre", maxdegree=4)
 
 
-@pytest.mark.parametrize("pair, demand, exponents", CASES)
+@pytest.mark.parametrize("pair, demand, exponents", CASES + [case[:3] for case in FAR_CASES])
 def test_rule_is_as_accurate_as_it_promises(pair, demand, exponents, monkeypatch):
     _, store = recorded_rule(pair, demand, monkeypatch)
     if "panels" in store:
@@ -246,8 +250,8 @@ def test_rule_without_the_largest_losses(pair, demand, exponents, monkeypatch):
         assert math.fsum(np.exp(log_weights)) + missing == pytest.approx(1.0, abs=1e-13)
 
 
-@pytest.mark.parametrize("pair, demand, exponents", CASES + CUT_CASES)
-def test_density_floor_is_below_the_density(pair, demand, exponents):
+@pytest.mark.parametrize("pair, demand, exponents, top", [(*case, 0) for case in CASES + CUT_CASES] + FAR_CASES)
+def test_density_floor_is_below_the_density(pair, demand, exponents, top):
     """P has the density e^{log_base} prod u^{a(0)} in x, and L(x) = sum (a(1) - a(0)) log u, so L has the density P(x) / |L'(x)|."""
     rule, (powers, with_loss) = pair.leaf.rule(demand), (pair.powers(mpf(0))[0], pair.powers(mpf(1))[0])
     edges, floor = rule.edges[0], rule.cell_log_density[0]
@@ -259,8 +263,8 @@ def test_density_floor_is_below_the_density(pair, demand, exponents):
         return mp.fsum((b - a) * l for a, b, l in zip(powers, with_loss, logs(x), strict=True))
 
     rising, checked = edges[-1] > edges[0], 0
-    low, high = pair.ends[0] or mpf(0 if pair.ends[1] is not None else -9), pair.ends[1] or mpf(9)
-    for share in np.random.default_rng(1).random(40):
+    low, high = pair.ends[0] or mpf(0 if pair.ends[1] is not None else -9), pair.ends[1] or mpf(9 + top)
+    for share in np.random.default_rng(1).random(40 if not top else 120):
         x = low + (high - low) * mpf(share)
         cell = int(np.searchsorted(edges if rising else -edges, float(loss(x)) * (1 if rising else -1))) - 1
         if 0 <= cell < len(floor):
@@ -284,3 +288,24 @@ def test_characteristic_function_is_as_accurate_as_it_claims_where_it_is_small(l
         phase = np.longdouble(step) * j * values
         phi = complex((weights * np.cos(phase)).sum(), (weights * np.sin(phase)).sum()) / float(weights.sum())
         assert abs(np.exp(logs[j]) - phi) <= errors[j] * abs(np.exp(logs[j])), j
+
+
+@pytest.mark.parametrize("p, backwards", [(0.3, False), (1e-6, False), (0.999, False), (0.3, True)])
+def test_rule_of_far_laplace_noise(p, backwards, monkeypatch):
+    mu = 1500.0
+    pair, demand = laplace(mu, p, backwards), Demand(0.0, 1.3, 0.4)
+    rule, store = recorded_rule(pair, demand, monkeypatch)
+    end = store["panels"][-1]
+    assert end < mu / 2
+    near = nodes_and_weights(store)
+    nodes = near + [(mpf(mu) - x, w) for x, w in near]
+    assert len(nodes) + 2 == rule.values.shape[1]
+    for s in (1.3 + 0.4j, 1.0, 0.75, 0.5, 0.25, 0.0):
+        terms, size = integrand(pair, mpc(s)), integrand(pair, mpc(s).real)
+        found = pair.atoms(mpc(s)) + mp.fsum(w * terms(x) for x, w in nodes)
+        scale = pair.atoms(mpc(s).real) + mp.fsum(w * size(x) for x, w in nodes)
+        bend = mpf(mu) / 2 + mp.log((1 - mpf(p)) / mpf(p)) / 2
+        cuts = [mpf(0), *(mpf(k) for k in range(5, int(end), 5)), mpf(end), bend - 20, bend, bend + 20, mpf(mu) - end,
+                *(mpf(mu) - k for k in range(5, int(end), 5)), mpf(mu)]
+        whole = pair.atoms(mpc(s)) + mp.quad(terms, sorted(cuts), method="gauss-legendre", maxdegree=6)
+        assert abs(found - whole) <= mp.exp(-demand.digits) * scale, s
