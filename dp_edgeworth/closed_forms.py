@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,7 +35,7 @@ LogFunction = Callable[[np.ndarray], np.ndarray]
 class ClosedForm(NamedTuple):
     """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract.
 
-    With f the function that is known, f(eps + down) - dropped[0] <= delta(eps) <= f(eps - up) + dropped[1].
+    Where delta is known between two functions only, `sides` are these: e^{sides[0]} - dropped[0] <= delta <= e^{sides[1]} + dropped[1].
     """
 
     log_delta: LogFunction
@@ -42,8 +43,7 @@ class ClosedForm(NamedTuple):
     scale: float
     start: float = 0.0
     error: float = CLOSED_FORM_ERROR
-    down: float = 0.0
-    up: float = 0.0
+    sides: tuple[LogFunction, LogFunction] | None = None
     dropped: tuple[float, float] = (0.0, 0.0)
 
     def rounding(self, epsilons: np.ndarray) -> np.ndarray:
@@ -52,9 +52,9 @@ class ClosedForm(NamedTuple):
 
     def log_bounds(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Lower bound, estimate and upper bound of log delta."""
-        shift = self.rounding(epsilons)
-        below = self.log_delta(epsilons + shift + self.down) - self.error
-        above = self.log_delta(np.maximum(epsilons - shift - self.up, -self.up)) + self.error
+        shift, (least, most) = self.rounding(epsilons), self.sides or (self.log_delta, self.log_delta)
+        below = least(epsilons + shift) - self.error
+        above = most(epsilons - shift if self.sides else np.maximum(epsilons - shift, 0.0)) + self.error
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             less = below + np.log1p(-np.minimum(self.dropped[0] * np.exp(-below), 1.0))
             more = np.logaddexp(above, np.log(self.dropped[1]))
@@ -82,8 +82,9 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> Close
     form = far.far_form(composition, log_delta, excess)
     if form is None:
         return None
-    known = _with_complement(form.log_delta, form.scale + 16.0 * form.digits, 0.0)
-    return known._replace(error=CLOSED_FORM_ERROR + form.error, down=form.down, up=form.up, dropped=form.dropped)
+    below, middle, above = (functools.partial(form.log_delta, more) for more in (form.low, form.middle, form.high))
+    known = _with_complement(middle, form.scale + 16.0 * form.digits, 0.0)
+    return known._replace(error=CLOSED_FORM_ERROR + form.error, sides=(below, above), dropped=form.dropped)
 
 
 def _with_complement(log_delta: LogFunction, scale: float, start: float) -> ClosedForm:
@@ -130,16 +131,20 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""
-        with np.errstate(invalid="ignore"):
-            found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
-            if large.any():
-                found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if form.sides is not None:
+                each = (form.sides[0], form.log_delta, form.sides[1])
+                logs = np.stack([side(row) for side, row in zip(each, epsilons, strict=True)])
+                found = np.where(large, targets - np.log(-np.expm1(np.minimum(logs, 0.0))), logs - targets) + margins
+            else:
+                found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
+                if large.any():
+                    found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
         return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
     low, high = _crossing(excess, (3, len(deltas)), most)
-    down, up = (form.rounding(ends) + by for ends, by in ((low[0], form.down), (high[2], form.up)))
-    return (np.where(low[0] > 0, np.maximum(low[0] - down, 0.0), 0.0), low[1],
-            np.where((high[2] > 0) | (form.up > 0.0), high[2] + up, 0.0))
+    lower = np.where(low[0] > 0, np.maximum(low[0] - form.rounding(low[0]), 0.0), 0.0)
+    return lower, low[1], np.where(high[2] > 0, high[2] + form.rounding(high[2]), 0.0)
 
 
 def _crossing(excess: LogFunction, shape: tuple[int, ...], most: float) -> tuple[np.ndarray, np.ndarray]:

@@ -5,8 +5,8 @@ Let Q = sum_j w_j Q_j with log dQ_j/dP = l_j, and let J be the coin that chose t
     L = log sum_j w_j e^{l_j} = log w_J + l_J + excess,    0 <= excess <= sum_{i != J} (w_i / w_J) e^{l_i - l_J}.
 
 For normal components at distance g and noise of at most r in the direction of i, l_i - l_J <= g r - g^2/2, so that outside an event of
-probability w_J Phi(-r) the share of i in the excess is at most (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left, Y' = log w_J + l_J, is N(v/2, v) plus
-a constant given J, v = c_J^2. Over a composition the counts k of the coins are multinomial, and given them Y' is again such a law:
+probability w_J Phi(-r) the share of i in the excess is at most (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left,
+Y' = log w_J + l_J, is N(v/2, v) plus a constant given J, v = c_J^2. Over a composition the counts k of the coins are multinomial, and given them Y' is again such a law:
 
     delta'(eps) = sum_k Pr[k] D_{M_k}(eps - S_k),     M_k^2 = sum k_j c_j^2 + all unsampled Gaussians,   S_k = sum k_j log w_j,
 
@@ -16,7 +16,17 @@ exceptions. As the payoff (1 - e^{eps - y})_+ increases in y and lies in [0, 1],
     delta'(eps)  <=  delta(eps)  <=  delta'(eps - H) + b.
 
 For reversed pairs Y is at most Y' instead, and for replacement it may be on either side: then H and b count on the other side or on
-both (`humps`). So do other leaves that are known only to lie between two quantiles, which are part of H, and their tails of b.
+both (`humps`).
+
+Other leaves R. In t = Y_R, h(t) = D_M(eps - t) has h' = phi(a) R(b) with a = (eps - t)/M - M/2, b = a + M and Mills' ratio R, and
+(log h')' = 1/(M R(b)) - 1 lies between a/M and a/M + 1/(M b). So while |a| <= A it is at most lambda = (A + 1)/M in modulus, that is, h is
+concave in e^{lambda t} and convex in -e^{-lambda t}, and by Jensen's inequality
+
+    h(-K_R(-lambda) / lambda)  <=  E[h(Y_R)]  <=  h(K_R(lambda) / lambda):
+
+all other leaves together are one constant, up to lambda Var(Y_R) / 2 on either side. Beyond A, h' is replaced by exponentials of
+rate lambda, which changes h by 2 phi(A) + 2 Phi(-A) at most. Terms whose M is too small for this (no sample drawn) have quantiles of
+Y_R instead, and the tails beyond these are part of b.
 
 Laplace noise: L = mu - D with a deficit D that is 0 or Exp(1/2) with probability 1/2 each (up to the end 2 mu, an exception of
 probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum over
@@ -186,7 +196,8 @@ class FarForm(NamedTuple):
 
     Attributes:
       probabilities, variances, shifts, deficits: of the terms.
-      down, up, dropped: delta'(eps + down) - dropped[0] <= delta(eps) <= delta'(eps - up) + dropped[1].
+      low, middle, high: shifts by the other leaves and excesses, so that delta' with low is at most delta + dropped[0], and with high at
+        least delta - dropped[1].
       error: relative error of the probabilities and of the terms.
       scale: size of what is added up to the shifts and, where it may be near epsilon, the variances.
       digits: -log of what a term may be off.
@@ -196,25 +207,26 @@ class FarForm(NamedTuple):
     variances: np.ndarray
     shifts: np.ndarray
     deficits: np.ndarray
-    down: float
-    up: float
+    low: np.ndarray
+    middle: np.ndarray
+    high: np.ndarray
     dropped: tuple[float, float]
     error: float
     scale: float
     digits: float
 
-    def log_delta(self, epsilon: np.ndarray) -> np.ndarray:
-        """log delta'. Only terms near epsilon are evaluated; the others are 0 or 1 up to e^-digits."""
-        eps = np.asarray(epsilon, float).ravel()
+    def log_delta(self, more: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
+        """log delta' with these further shifts. Only terms near epsilon are evaluated; the others are 0 or 1 up to e^-digits."""
+        eps, shifts = np.asarray(epsilon, float).ravel(), self.shifts + more
         spread = np.sqrt(self.variances)
         reach = math.sqrt(2.0 * self.digits) * spread
-        gap = self.shifts + 0.5 * self.variances - eps[:, None]
+        gap = shifts + 0.5 * self.variances - eps[:, None]
         # A sum of n deficits exceeds 1.63 n + 4 t with probability at most e^-t, as E[e^{D/4}] = 3/2. A gap of t pays 1 - e^-t.
         sure = gap > reach + 2.0 * self.digits + np.where(self.deficits > 0, 1.63 * self.deficits + 4.0 * self.digits, 0.0)
         total = sure @ self.probabilities
         row, term = np.nonzero(~sure & (gap > -reach))
         if len(row):
-            value = _payoff(eps[row] - self.shifts[term], spread[term], self.deficits[term], self.digits)
+            value = _payoff(eps[row] - shifts[term], spread[term], self.deficits[term], self.digits)
             total = total + np.bincount(row, self.probabilities[term] * value, minlength=len(eps))
         with np.errstate(divide="ignore"):
             return np.log(np.minimum(total, 1.0)).reshape(np.shape(epsilon))
@@ -322,14 +334,42 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> FarFo
     terms = _terms(far, composition.gaussian_variance, 30.0 - log_delta) if far else None
     if terms is None or not np.all(np.isfinite(terms.variances)) or not np.all(np.isfinite(terms.shifts)):
         return None
-    down, up = _quantiles(Composition(rest), log_delta - _REST) if rest else (0.0, 0.0)
-    down, up = down + any(leaf.below for leaf, _ in far) * excess, up + any(leaf.above for leaf, _ in far) * excess
-    both = (terms.variances > 0.0) & (terms.deficits > 0.0)
-    if both.any():  # then the deficits are only bounded
-        down += float((1.63 * terms.deficits[both]).max()) + 4.0 * terms.digits
-        terms = terms._replace(deficits=np.where(both, 0.0, terms.deficits))
     tails = math.exp(log_delta - _REST) if rest else 0.0
-    return terms._replace(down=down, up=up, dropped=(terms.dropped[0] + exceptions[0] + tails, terms.dropped[1] + exceptions[1] + tails))
+    dropped = tuple(own + exception + tails for own, exception in zip(terms.dropped, exceptions, strict=True))
+    low, middle, high, deficits = _others(terms, Composition(rest) if rest else None, log_delta - _REST)
+    below, above = (any(getattr(leaf, side) for leaf, _ in far) for side in ("below", "above"))
+    return terms._replace(low=low - below * excess, middle=middle, high=high + above * excess, deficits=deficits, dropped=dropped)
+
+
+def _others(terms: FarForm, rest: Composition | None, log_tail: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What the rest adds to the loss of every term, at least, about and at most; and the deficits that are not part of it.
+
+    Deficits of terms with a variance are treated as other leaves: E[e^{-+lambda D}] = 1/2 + 1/4 / (1/2 +- lambda).
+    """
+    furthest = math.sqrt(2.0 * terms.digits) + 1.0
+    smooth = terms.variances > (3.0 * furthest) ** 2
+    own = np.where(terms.variances > 0.0, terms.deficits, 0.0)
+    if rest is None and not own.any():
+        none = np.zeros(len(terms.shifts))
+        return none, none, none, terms.deficits
+    rate = furthest / math.sqrt(float(np.min(terms.variances[smooth], initial=math.inf)))
+    down, up = _quantiles(rest, log_tail) if rest is not None else (0.0, 0.0)
+    least, mean, most = _constants(rest, rate) if rest is not None and smooth.any() else (0.0, 0.0, 0.0)
+    rate = max(rate, 1e-9)
+    low = np.where(smooth, least - own * math.log(0.5 + 0.25 / (0.5 - rate)) / rate, -down - 1.63 * own - 4.0 * terms.digits * (own > 0))
+    high = np.where(smooth, most + own * math.log(0.5 + 0.25 / (0.5 + rate)) / rate, up)
+    return low, np.clip(mean - own, low, high), high, terms.deficits - own
+
+
+def _constants(rest: Composition, rate: float) -> tuple[float, float, float]:
+    """-K(-rate) / rate, K'(0) and K(rate) / rate, rounded outwards; a tiny rate is raised, which is allowed."""
+    rate = max(rate, 1e-4 / max(math.sqrt(rest.total), 1.0))
+    try:
+        k = rest.cgf([-rate, 0.0, rate])
+    except RuleTooLargeError:
+        return -math.inf, 0.0, math.inf
+    error = (k[3] + 4.0 * EPSILON * np.abs(k[0])) / rate
+    return float(-k[0, 0] / rate - error[0]), float(k[1, 1]), float(k[0, 2] / rate + error[2])
 
 
 def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarForm | None:
@@ -346,7 +386,9 @@ def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarF
         sizes = (sizes[:, None] + found[1] @ np.abs(leaf.shifts)).ravel()
         error += EPSILON * (16.0 * float(np.abs(found[1] - count * weights).sum(axis=1).max()) + (4.0 * count if len(weights) > 2 else 0.0))
         exceptions += found[2]
-    return FarForm(np.exp(logs), *sums.T, 0.0, 0.0, (2.0 * math.exp(-digits), exceptions * math.exp(-digits)), error, float(sizes.max()) + variance, digits)
+    none, tail = np.zeros(len(logs)), math.exp(-digits)
+    return FarForm(np.exp(logs), sums[:, 0], sums[:, 1], sums[:, 2], none, none, none, (10.0 * tail, (exceptions + 10.0) * tail), error,
+                   float(sizes.max()) + variance, digits)
 
 
 def _quantiles(rest: Composition, log_tail: float) -> tuple[float, float]:
