@@ -149,7 +149,8 @@ def _far_deltas(composition: Composition, epsilons: np.ndarray, rest: np.ndarray
         if form is not None:
             lower, middle, upper = form.log_bounds(epsilons[rest])
             delta_search.put_logs(result, rest, lower, middle, upper, 0.0)
-            steep = np.maximum(form.log_delta(epsilons[rest] - width) - form.log_delta(epsilons[rest] + width), 1e-9)
+            with np.errstate(invalid="ignore"):
+                steep = np.fmax(form.log_delta(epsilons[rest] - width) - form.log_delta(epsilons[rest] + width), 1e-9)
             rest = rest[~(upper - lower <= steep)]
             log_delta = max(float(middle[np.isfinite(middle)].min(initial=0.0)), -650.0) - 1.0
     return rest

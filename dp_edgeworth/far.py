@@ -4,9 +4,10 @@ Let Q = sum_j w_j Q_j with log dQ_j/dP = l_j, and let J be the coin that chose t
 
     L = log sum_j w_j e^{l_j} = log w_J + l_J + excess,    0 <= excess <= sum_{i != J} (w_i / w_J) e^{l_i - l_J}.
 
-For normal components at distance g and noise of at most r in the direction of i, l_i - l_J <= g r - g^2/2, so that outside an event of
-probability w_J Phi(-r) the share of i in the excess is at most (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What is left,
-Y' = log w_J + l_J, is N(v/2, v) plus a constant given J, v = c_J^2. Over a composition the counts k of the coins are multinomial, and given them Y' is again such a law:
+For normal components at distance g and noise of at most r in the direction of i, l_i - l_J <= g r - g^2/2, so that outside an event
+of probability w_J Phi(-r) the share of i in the excess is at most (w_i / w_J) e^{g r - g^2/2}: nothing, where g is above 2 r. What
+is left, Y' = log w_J + l_J, is N(v/2, v) plus a constant given J, v = c_J^2. Over a composition the counts k of the coins are
+multinomial, and given them Y' is again such a law:
 
     delta'(eps) = sum_k Pr[k] D_{M_k}(eps - S_k),     M_k^2 = sum k_j c_j^2 + all unsampled Gaussians,   S_k = sum k_j log w_j,
 
@@ -19,8 +20,8 @@ For reversed pairs Y is at most Y' instead, and for replacement it may be on eit
 both (`humps`).
 
 Other leaves R. In t = Y_R, h(t) = D_M(eps - t) has h' = phi(a) R(b) with a = (eps - t)/M - M/2, b = a + M and Mills' ratio R, and
-(log h')' = 1/(M R(b)) - 1 lies between a/M and a/M + 1/(M b). So while |a| <= A it is at most lambda = (A + 1)/M in modulus, that is, h is
-concave in e^{lambda t} and convex in -e^{-lambda t}, and by Jensen's inequality
+(log h')' = 1/(M R(b)) - 1 lies between a/M and a/M + 1/(M b). So while |a| <= A it is at most lambda = (A + 1)/M in modulus, that
+is, h is concave in e^{lambda t} and convex in -e^{-lambda t}, and by Jensen's inequality
 
     h(-K_R(-lambda) / lambda)  <=  E[h(Y_R)]  <=  h(K_R(lambda) / lambda):
 
@@ -29,8 +30,8 @@ rate lambda, which changes h by 2 phi(A) + 2 Phi(-A) at most. Terms whose M is t
 Y_R instead, and the tails beyond these are part of b.
 
 Laplace noise: L = mu - D with a deficit D that is 0 or Exp(1/2) with probability 1/2 each (up to the end 2 mu, an exception of
-probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum over
-n leaves is a negative binomial number M_n, and with one more stage for the payoff
+probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum
+over n leaves is a negative binomial number M_n, and with one more stage for the payoff
 
     E[(1 - e^{D - T})_+] = Pr[D + Exp(1) <= T] = Pr[M_n < N_T],    N_T ~ Poisson(T),
 
@@ -87,15 +88,17 @@ class Humps(NamedTuple):
     @classmethod
     def normal(cls, components: Sequence[tuple[float, float, float]], pairs: Sequence[tuple[float, float, float]]) -> Humps:
         """From (log-weight, variance, shift) and (log-odds, gap, log-chance)."""
-        none = np.zeros(0)
-        return cls(*np.array(components, float).T, np.zeros(len(components)), *np.array(pairs, float).reshape(-1, 3).T, none, none)
+        none, (weights, variances, shifts) = np.zeros(0), np.array(components, float).T
+        odds, gaps, chances = np.array(pairs, float).reshape(-1, 3).T
+        return cls(weights, variances, shifts, np.zeros(len(components)), odds, gaps, chances, none, none)
 
     @classmethod
     def laplace(cls, components: Sequence[tuple[float, float, float]], mu: float, log_odds: float) -> Humps:
         """From (log-weight, shift, deficits): within mu/4 of its centre (all but e^{-mu/4}) the noise keeps |l| above mu/2."""
         weights, shifts, deficits = np.array(components, float).T
         none = np.zeros(0)
-        return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, none, np.array([log_odds - 0.5 * mu]), np.array([-0.25 * mu]))
+        return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, none, np.array([log_odds - 0.5 * mu]),
+                   np.array([-0.25 * mu]))
 
     def log_exception(self, log_excess: float) -> float:
         """log of the probability of all exceptions, if the excess is to be below e^{log_excess}; 0 where it is not."""
@@ -121,8 +124,9 @@ def _(pllr: GaussianShift) -> Humps:
 @humps.register
 def _(pllr: NormalMixture) -> Humps:
     shifts, logs = pllr.shifts, [math.log(weight) for weight in pllr.weights]
+    pairs = itertools.permutations(range(len(shifts)), 2)
     return Humps.normal([(log, c * c, log) for c, log in zip(shifts, logs, strict=True)],
-                    [(logs[i] - logs[j], abs(shifts[i] - shifts[j]), logs[j]) for i, j in itertools.permutations(range(len(shifts)), 2)])
+                        [(logs[i] - logs[j], abs(shifts[i] - shifts[j]), logs[j]) for i, j in pairs])
 
 
 @humps.register
@@ -173,8 +177,8 @@ def _(pllr: Reversed) -> Humps | None:
             found = Humps.laplace([(0.0, -math.log1p(-p), 0.0)], mu, math.log(p) - math.log1p(-p))
         case NormalMixture(shifts, weights):
             nearest, weight = min(zip(shifts, weights, strict=True))
-            found = Humps.normal([(0.0, nearest**2, -math.log(weight))],
-                                 [(math.log(w / weight), c - nearest, 0.0) for c, w in zip(shifts, weights, strict=True) if c != nearest])
+            others = [(c, w) for c, w in zip(shifts, weights, strict=True) if c != nearest]
+            found = Humps.normal([(0.0, nearest**2, -math.log(weight))], [(math.log(w / weight), c - nearest, 0.0) for c, w in others])
         case _:
             return None
     return found._replace(below=True, above=False)
@@ -184,19 +188,20 @@ def _(pllr: Reversed) -> Humps | None:
 def _(pllr: Mixed) -> Humps | None:
     """A public coin: the components of all parts."""
     parts = [(math.log(weight), humps(part)) for weight, part in zip(pllr.weights, pllr.parts, strict=True) if weight > 0]
-    known = [part._replace(log_weights=part.log_weights + log, log_chances=part.log_chances + log) for log, part in parts if part is not None]
+    known = [part._replace(log_weights=part.log_weights + log, log_chances=part.log_chances + log)
+             for log, part in parts if part is not None]
     if isinstance(pllr, RoundedUp) or len(known) < len(parts):
         return None
-    return Humps(*(np.concatenate(column) for column in zip(*(part[:-2] for part in known), strict=True)),
-                 any(part.below for part in known), any(part.above for part in known))
+    columns = [np.concatenate(column) for column in zip(*(part[:-2] for part in known), strict=True)]
+    return Humps(*columns, below=any(part.below for part in known), above=any(part.above for part in known))  # type: ignore[arg-type, misc]
 
 
 class FarForm(NamedTuple):
     """delta'(eps) as a sum of terms over the counts of the hidden coins, and how far it is from delta.
 
     Attributes:
-      probabilities, variances, shifts, deficits: of the terms.
-      low, middle, high: shifts by the other leaves and excesses, so that delta' with low is at most delta + dropped[0], and with high at
+      probabilities, variances, shifts, deficits: of the terms. low, middle, high: shifts by the other leaves and excesses, so that
+      delta' with low is at most delta + dropped[0], and with high at
         least delta - dropped[1].
       error: relative error of the probabilities and of the terms.
       scale: size of what is added up to the shifts and, where it may be near epsilon, the variances.
@@ -237,7 +242,7 @@ def _payoff(epsilon: np.ndarray, spread: np.ndarray, deficits: np.ndarray, digit
     value = np.empty(len(epsilon))
     for mu in np.unique(spread[spread < 1.0]):
         here = spread == mu
-        value[here] = -np.expm1(np.minimum(epsilon[here], 0.0)) if mu == 0.0 else np.exp(gaussian.log_delta(epsilon[here], float(mu)))
+        value[here] = np.exp(gaussian.log_delta(epsilon[here], float(mu))) if mu > 0.0 else -np.expm1(np.minimum(epsilon[here], 0.0))
     wide = spread >= 1.0
     value[wide] = np.exp(gaussian.log_delta_of_large(epsilon[wide], spread[wide]))
     for i in np.flatnonzero((spread == 0.0) & (deficits > 0)):
@@ -254,7 +259,8 @@ def _laplace_payoff(gap: float, deficits: float, digits: float) -> float:
         return 0.0
     reach = math.sqrt(2.0 * digits * gap)
     j = np.arange(max(1.0, math.floor(gap - reach)), gap + reach + 2.0 * digits + 1.0)
-    return float(np.exp(-_divergence(j, gap) - _stirling_error(j) - 0.5 * np.log(2.0 * math.pi * j)) @ special.betainc(deficits, j, 0.5))
+    poisson = np.exp(-_divergence(j, gap) - _stirling_error(j) - 0.5 * np.log(2.0 * math.pi * j))
+    return float(poisson @ special.betainc(deficits, j, 0.5))
 
 
 def _divergence(k: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
@@ -328,14 +334,14 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> FarFo
         exception = found.log_exception(math.log(excess) - share - math.log(count)) + math.log(count) if found is not None else 0.0
         if found is not None and exception < log_delta - _NEGLIGIBLE - share:
             far.append((found, int(count)))
-            exceptions = [total + side * math.exp(exception) for total, side in zip(exceptions, (found.below, found.above), strict=True)]
+            exceptions = [exceptions[0] + found.below * math.exp(exception), exceptions[1] + found.above * math.exp(exception)]
         else:
             rest[pllr] = count
     terms = _terms(far, composition.gaussian_variance, 30.0 - log_delta) if far else None
     if terms is None or not np.all(np.isfinite(terms.variances)) or not np.all(np.isfinite(terms.shifts)):
         return None
     tails = math.exp(log_delta - _REST) if rest else 0.0
-    dropped = tuple(own + exception + tails for own, exception in zip(terms.dropped, exceptions, strict=True))
+    dropped = (terms.dropped[0] + exceptions[0] + tails, terms.dropped[1] + exceptions[1] + tails)
     low, middle, high, deficits = _others(terms, Composition(rest) if rest else None, log_delta - _REST)
     below, above = (any(getattr(leaf, side) for leaf, _ in far) for side in ("below", "above"))
     return terms._replace(low=low - below * excess, middle=middle, high=high + above * excess, deficits=deficits, dropped=dropped)
@@ -356,7 +362,8 @@ def _others(terms: FarForm, rest: Composition | None, log_tail: float) -> tuple[
     down, up = _quantiles(rest, log_tail) if rest is not None else (0.0, 0.0)
     least, mean, most = _constants(rest, rate) if rest is not None and smooth.any() else (0.0, 0.0, 0.0)
     rate = max(rate, 1e-9)
-    low = np.where(smooth, least - own * math.log(0.5 + 0.25 / (0.5 - rate)) / rate, -down - 1.63 * own - 4.0 * terms.digits * (own > 0))
+    low = np.where(smooth, least - own * math.log(0.5 + 0.25 / (0.5 - rate)) / rate,
+                   -down - 1.63 * own - 4.0 * terms.digits * (own > 0))
     high = np.where(smooth, most + own * math.log(0.5 + 0.25 / (0.5 + rate)) / rate, up)
     return low, np.clip(mean - own, low, high), high, terms.deficits - own
 
@@ -384,7 +391,8 @@ def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarF
         logs = (logs[:, None] + found[0]).ravel()
         sums = (sums[:, None] + found[1] @ columns).reshape(-1, 3)
         sizes = (sizes[:, None] + found[1] @ np.abs(leaf.shifts)).ravel()
-        error += EPSILON * (16.0 * float(np.abs(found[1] - count * weights).sum(axis=1).max()) + (4.0 * count if len(weights) > 2 else 0.0))
+        spread = float(np.abs(found[1] - count * weights).sum(axis=1).max())
+        error += EPSILON * (64.0 * spread + (4.0 * count if len(weights) > 2 else 0.0))
         exceptions += found[2]
     none, tail = np.zeros(len(logs)), math.exp(-digits)
     return FarForm(np.exp(logs), sums[:, 0], sums[:, 1], sums[:, 2], none, none, none, (10.0 * tail, (exceptions + 10.0) * tail), error,

@@ -75,11 +75,12 @@ class LaplaceShift(Pllr):
 def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
     """How far panels reach from both atoms under sampling; mu itself where that is most of the way.
 
-    With u = 1 - p + p e^{2x - mu}, what is left out is e^{-x} u^s / 2 relative to I = E e^{sL}. For s <= 0 it is at most e^{-x}, as I >=
-    (1-p)^s / 4 by the lower atom. For s >= 1 it is at most e^{mu - x} (u(x) / u(mu))^s by the upper atom, which falls in s, so at most
-    e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second part is, by the
-    lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2} for s < 1/4, e^{o - mu/4}
-    for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from both ends.
+    With u = 1 - p + p e^{2x - mu}, what is left out is e^{-x} u^s / 2 relative to I = E e^{sL}. For s <= 0 it is at most e^{-x}, as
+    I >= (1-p)^s / 4 by the lower atom. For s >= 1 it is at most e^{mu - x} (u(x) / u(mu))^s by the upper atom, which falls in s, so
+    at most e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second
+    part is, by the lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2}
+    for s < 1/4, e^{o - mu/4} for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from
+    both ends.
     """
     with np.errstate(divide="ignore"):
         end = 2.0 * (demand.digits + np.log(np.maximum(mu, 1.0)) + np.abs(np.log(p) - np.log1p(-p)) - np.log(p) + 5.0)

@@ -87,17 +87,18 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     |L'|, and `log_odds` the log of the odds against the largest term of the mixture (of both).
 
     Length at most 1.5: the ellipse is at most 1 high, where e^{-x^2/2} has grown by e^{1/2}, and overshoots its panel by a third of
-    its length. A mixture's modulus is at most its value on the real line, so a positive power of it does not grow at all; and on the
-    line the integrand is at most 3 (1 + rate + |s| turn) times its integral: at an end by the rate there, inside because its
-    logarithm has a second derivative of at least -1 - |s| turn^2. Only an ellipse that sticks out of [low, high] sees more than that: its
-    panel is so short that |s| slope + |x| times half of it is at most 4, which grows by 4 ((rho + 1/rho)/2 - 1).
+    its length. A mixture's modulus is at most its value on the real line, so a positive power of it does not grow at all; and on
+    the line the integrand is at most 3 (1 + rate + |s| turn) times its integral: at an end by the rate there, inside because its
+    logarithm has a second derivative of at least -1 - |s| turn^2. Only an ellipse that sticks out of [low, high] sees more than
+    that: its panel is so short that |s| slope + |x| times half of it is at most 4, which grows by 4 ((rho + 1/rho)/2 - 1).
 
     Negative powers and phases: either the panel is at most 1/turn long, every term turns by t <= 2/3 on its ellipse, and cos(2/3) >
-    1/1.3, so that |Im L| <= 1.3 slope height, and a negative power with posterior probability r grows by at most |s| r 1.3 t^2/2 <= 2.4 as
-    |s| r turn half <= 4. Or one term is larger than all others together on the whole ellipse, by odds of at most w <= 0.13 with
-    |s| w <= 1.1 for the negative s: as log-odds change at a rate of at most turn, this is so within (log w - log_odds(x)) / turn of x. There
-    |mixture| is between 1 - w and 1 + w times the large term, so |L'| <= (1 + w)/(1 - w) slope <= 1.3 slope, and a negative power
-    grows by at most ((1 + w)/(1 - w))^|s| <= e^2.4. Away from the bends panels are therefore as long as the normal density lets them be.
+    1/1.3, so that |Im L| <= 1.3 slope height, and a negative power with posterior probability r grows by at most |s| r 1.3 t^2/2 <=
+    2.4 as |s| r turn half <= 4. Or one term is larger than all others together on the whole ellipse, by odds of at most w <= 0.13
+    with |s| w <= 1.1 for the negative s: as log-odds change at a rate of at most turn, this is so within (log w - log_odds(x)) /
+    turn of x. There |mixture| is between 1 - w and 1 + w times the large term, so |L'| <= (1 + w)/(1 - w) slope <= 1.3 slope, and a
+    negative power grows by at most ((1 + w)/(1 - w))^|s| <= e^2.4. Away from the bends panels are therefore as long as the normal
+    density lets them be.
 
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
