@@ -123,13 +123,12 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     large = deltas > 0.5
     with np.errstate(divide="ignore"):
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
-    # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
-    sides, dropped = np.array([-1.0, 0.0, 1.0])[:, None], np.array([form.dropped[0], 0.0, form.dropped[1]])[:, None]
-    if form.sides is not None:  # a sum of many terms: what is known of 1 - delta is as far off as delta itself
-        dropped = dropped + np.where(large, form.error, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        margins = np.nan_to_num(sides * (form.error + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0)
-                                         - np.log1p(-np.minimum(dropped * np.exp(-targets), 1.0))), posinf=1e300, neginf=-1e300)
+    # What is known of delta near 1 is 1 - delta to a few units in the last place of 1; of a sum of many terms, to its relative error.
+    off = np.where(large, 32.0 * EPSILON if form.sides is None else form.error, 0.0)
+    with np.errstate(divide="ignore"):
+        less, more = ((dropped + off) * np.exp(-targets) for dropped in form.dropped)
+        down, up = (np.where(side, -np.log1p(-np.minimum(share, 1.0)), np.log1p(share)) for side, share in ((large, less), (~large, more)))
+    margins = np.stack([-form.error - np.minimum(down, 1e300), np.zeros(len(deltas)), form.error + np.minimum(up, 1e300)])
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""

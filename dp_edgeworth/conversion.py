@@ -21,7 +21,7 @@ from dp_edgeworth.intervals import Bounds, Direction
 
 _TINY = 5e-324
 _FAR_LOG_DELTA = -30.0
-_EXCESSES = (1e-4, 20.0, 0.05, 0.05)  # of the tolerance: at first to find out how large epsilon is
+_EXCESSES = (1e-4, 20.0, 1e3, 1e5, 0.05, 0.05)  # of the tolerance: at first to find out how large epsilon is
 
 
 def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, tolerance: float) -> Bounds:

@@ -57,6 +57,7 @@ from dp_edgeworth.pllr import Mixed, Pllr, Reversed, RoundedUp, RuleTooLargeErro
 
 _NEGLIGIBLE = 9.0  # exceptions are at most e^-9 of the delta that is asked for, all leaves together
 _REST = 21.0  # the other leaves' tails, e^-21 of it
+_CLOSE, _DEVIATIONS = 1e-3, 40.0
 _MOST_TERMS = 400_000
 _LOG_UNDERFLOW = -700.0
 
@@ -100,12 +101,19 @@ class Humps(NamedTuple):
         return cls(weights, np.zeros(len(weights)), shifts, deficits, none, none, none, np.array([log_odds - 0.5 * mu]),
                    np.array([-0.25 * mu]))
 
+    def _moved(self, logs: list[float]) -> Humps:
+        """With losses that are off by e^logs in either direction, but for noise beyond 40 deviations."""
+        if not logs:
+            return self
+        return self._replace(log_excesses=np.array(logs), log_exceptions=np.full(len(logs), float(special.log_ndtr(-_DEVIATIONS))),
+                             below=True)
+
     def log_exception(self, log_excess: float) -> float:
         """log of the probability of all exceptions, if the excess is to be below e^{log_excess}; 0 where it is not."""
-        if np.any(self.log_excesses > log_excess) or np.any(self.gaps == 0.0):
+        share = log_excess - math.log(max(len(self.gaps) + len(self.log_excesses), 1))
+        if np.any(self.log_excesses > share) or np.any(self.gaps == 0.0):
             return 0.0
-        share = log_excess - math.log(max(len(self.gaps), 1)) - self.log_odds
-        reach = 0.5 * self.gaps + np.minimum(share, 0.0) / self.gaps
+        reach = 0.5 * self.gaps + np.minimum(share - self.log_odds, 0.0) / self.gaps
         each = np.concatenate([self.log_chances + special.log_ndtr(-reach), self.log_exceptions])
         return min(float(np.logaddexp.reduce(each, initial=-math.inf)), 0.0)
 
@@ -121,12 +129,30 @@ def _(pllr: GaussianShift) -> Humps:
     return Humps.normal([(0.0, pllr.mu**2, 0.0)], [])
 
 
+def _clusters(mixture: NormalMixture) -> tuple[list[tuple[float, float]], list[float]]:
+    """(Shift, log-weight) of components that are nearly the same taken for one, and the logs of what that moves the loss by.
+
+    Within a cluster from c to c + d, log-ratios against its lowest component and its own loss differ by at most d (|n| + c + d) for
+    noise n of at most 40 deviations.
+    """
+    found: list[tuple[float, float]] = []
+    moved = []
+    for shift, weight in sorted(zip(mixture.shifts, mixture.weights, strict=True)):
+        if found and shift - found[-1][0] <= _CLOSE:
+            base, log = found[-1]
+            found[-1] = base, float(np.logaddexp(log, math.log(weight)))
+            moved.append(math.log(2.0 * (shift - base) * (_DEVIATIONS + shift)))
+        else:
+            found.append((shift, math.log(weight)))
+    return found, moved
+
+
 @humps.register
 def _(pllr: NormalMixture) -> Humps:
-    shifts, logs = pllr.shifts, [math.log(weight) for weight in pllr.weights]
-    pairs = itertools.permutations(range(len(shifts)), 2)
-    return Humps.normal([(log, c * c, log) for c, log in zip(shifts, logs, strict=True)],
-                        [(logs[i] - logs[j], abs(shifts[i] - shifts[j]), logs[j]) for i, j in pairs])
+    parts, moved = _clusters(pllr)
+    known = Humps.normal([(log, c * c, log) for c, log in parts],
+                         [(a - b, abs(c - d), b) for (c, a), (d, b) in itertools.permutations(parts, 2)])
+    return known._moved(moved)
 
 
 @humps.register
@@ -175,10 +201,10 @@ def _(pllr: Reversed) -> Humps | None:
             found = Humps.normal([(0.0, 0.0, -math.log1p(-p))], [(math.log(p) - math.log1p(-p), mu, 0.0)])
         case Subsampled(LaplaceShift(mu), p):
             found = Humps.laplace([(0.0, -math.log1p(-p), 0.0)], mu, math.log(p) - math.log1p(-p))
-        case NormalMixture(shifts, weights):
-            nearest, weight = min(zip(shifts, weights, strict=True))
-            others = [(c, w) for c, w in zip(shifts, weights, strict=True) if c != nearest]
-            found = Humps.normal([(0.0, nearest**2, -math.log(weight))], [(math.log(w / weight), c - nearest, 0.0) for c, w in others])
+        case NormalMixture() as mixture:
+            ((nearest, log), *others), moved = _clusters(mixture)
+            found = Humps.normal([(0.0, nearest**2, -log)], [(a - log, c - nearest, 0.0) for c, a in others])._moved(moved)
+            return found if moved else found._replace(below=True, above=False)
         case _:
             return None
     return found._replace(below=True, above=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ class GaussianShift(Pllr):
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
         high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: -np.abs(log_odds(x, mu, p)))
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -129,7 +129,7 @@ class NormalMixture(Pllr):
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
         low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
-        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._log_odds)
+        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
@@ -166,11 +166,16 @@ class NormalMixture(Pllr):
     def loss_scale(self) -> float:
         return max(self.shifts) ** 2
 
-    def _log_odds(self, x: np.ndarray) -> np.ndarray:
-        """log of the odds against the largest term."""
+    def _groups(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""
         shifts = np.array(self.shifts)
-        exponents = np.sort(np.log(self.weights) + shifts * (x[..., None] - 0.5 * shifts), axis=-1)
-        return np.logaddexp.reduce(exponents[..., :-1] - exponents[..., -1:], axis=-1)
+        exponents = np.log(self.weights) + shifts * (x[..., None] - 0.5 * shifts)
+        distance = np.abs(shifts - shifts[np.argmax(exponents, axis=-1)][..., None])
+        gaps = np.unique(np.abs(shifts[:, None] - shifts))
+        for tau in gaps[:-1][:: max(1, len(gaps) // 8)]:
+            inside, outside = (np.logaddexp.reduce(np.where(near, exponents, -np.inf), axis=-1)
+                               for near in (distance <= tau, distance > tau))
+            yield float(tau), outside - inside
 
     def _loss(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L and log L'."""
@@ -178,7 +183,8 @@ class NormalMixture(Pllr):
         each = shifts * (x[..., None] - 0.5 * shifts)
         exponents = np.log(weights) + each
         total = np.logaddexp.reduce(exponents, axis=-1)
-        slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
+        with np.errstate(invalid="ignore"):
+            slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
         # log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss.
         mean = (weights * np.expm1(np.minimum(each, 600.0))).sum(axis=-1)
         plain = (mean < -0.9) | (each.max(axis=-1) > 600.0)
@@ -252,7 +258,7 @@ class SampledReplacement(Pllr):
         mu, p = self.mu, self.probability
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
         x, w = cut_panels(low, high, both, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)),
-                          lambda x: np.logaddexp(-np.abs(log_odds(x, mu, p)), -np.abs(log_odds(-x, mu, p))))
+                          lambda x: [(0.0, np.logaddexp(-np.abs(log_odds(x, mu, p)), -np.abs(log_odds(-x, mu, p))))])
         up, down = self._losses(x)
         grid = np.linspace(low, high, 257)[None]
         edges, none = self._losses(grid), np.zeros(1)
@@ -282,7 +288,7 @@ class SampledWithoutReplacement(Pllr):
         # The mirrored half has the exponents 1 - s.
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
         x, w = cut_panels(0.5 * self.mu, min(cut, top), both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),
-                          lambda x: -np.abs(log_odds(x, self.mu, self.probability)))
+                          lambda x: [(0.0, -np.abs(log_odds(x, self.mu, self.probability)))])
         return self._on(x, w, cut if cut < top else math.inf)
 
     def _on(self, x: np.ndarray, w: np.ndarray, cut: float) -> Rule:
