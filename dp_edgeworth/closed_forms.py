@@ -126,9 +126,11 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1; of a sum of many terms, to its relative error.
     off = np.where(large, 32.0 * EPSILON if form.sides is None else form.error, 0.0)
     with np.errstate(divide="ignore"):
-        less, more = ((dropped + off) * np.exp(-targets) for dropped in form.dropped)
-        down, up = (np.where(side, -np.log1p(-np.minimum(share, 1.0)), np.log1p(share)) for side, share in ((large, less), (~large, more)))
-    margins = np.stack([-form.error - np.minimum(down, 1e300), np.zeros(len(deltas)), form.error + np.minimum(up, 1e300)])
+        less, more = (np.minimum((dropped + off) * np.exp(-targets), 1e300) for dropped in form.dropped)
+        down = np.where(large, -np.log1p(-np.minimum(less, 1.0)), np.log1p(less))
+        up = np.where(large, np.log1p(more), -np.log1p(-np.minimum(more, 1.0)))
+    margins = np.stack([-form.error - down, np.zeros(len(deltas)), form.error + up])
+    never, always = np.isneginf(margins), np.isposinf(margins)  # errors beyond the target: nothing is proved on that side
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""
@@ -141,6 +143,7 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
                 found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
                 if large.any():
                     found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
+        found = np.where(never, -1.0, np.where(always, 1.0, found))
         return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
     low, high = _crossing(excess, (3, len(deltas)), most)

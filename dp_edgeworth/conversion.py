@@ -20,7 +20,7 @@ from dp_edgeworth.composition import Composition
 from dp_edgeworth.intervals import Bounds, Direction
 
 _TINY = 5e-324
-_FAR_LOG_DELTA = -30.0
+_FAR_LOG_DELTA, _NEGLIGIBLE = -30.0, 1e-8
 _EXCESSES = (1e-4, 20.0, 1e3, 1e5, 0.05, 0.05)  # of the tolerance: at first to find out how large epsilon is
 
 
@@ -135,6 +135,8 @@ def _far_epsilons(composition: Composition, deltas: np.ndarray, rest: np.ndarray
         if form is not None:
             result.put(rest, *closed_forms.closed_epsilons(form, deltas[rest], most))
             rest = rest[result.upper[rest] - result.lower[rest] > tolerance * np.maximum(1.0, result.lower[rest])]
+            if max(form.dropped) < _NEGLIGIBLE * smallest:  # then fewer exceptions would be no help
+                break
     return rest
 
 

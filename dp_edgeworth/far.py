@@ -388,9 +388,9 @@ def _others(terms: FarForm, rest: Composition | None, log_tail: float) -> tuple[
     down, up = _quantiles(rest, log_tail) if rest is not None else (0.0, 0.0)
     least, mean, most = _constants(rest, rate) if rest is not None and smooth.any() else (0.0, 0.0, 0.0)
     rate = max(rate, 1e-9)
-    low = np.where(smooth, least - own * math.log(0.5 + 0.25 / (0.5 - rate)) / rate,
+    low = np.where(smooth, least - own * math.log1p(0.5 * rate / (0.5 - rate)) / rate,
                    -down - 1.63 * own - 4.0 * terms.digits * (own > 0))
-    high = np.where(smooth, most + own * math.log(0.5 + 0.25 / (0.5 + rate)) / rate, up)
+    high = np.where(smooth, most + own * math.log1p(-0.5 * rate / (0.5 + rate)) / rate, up)
     return low, np.clip(mean - own, low, high), high, terms.deficits - own
 
 
