@@ -15,7 +15,7 @@ from scipy import special
 
 from dp_edgeworth import gaussian, single
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
-from dp_edgeworth.panels import cut_panels
+from dp_edgeworth.panels import cut_panels, pieces_of
 from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, subsampled_loss
 from dp_edgeworth.trapezoid import (
     cut_point,
@@ -82,7 +82,8 @@ class GaussianShift(Pllr):
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
         high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
+        x, w = pieces_of(low, high, *sampled_shifts(mu, p), demand, mu, lambda x: mu * posterior(x, mu, p),
+                         lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -129,7 +130,7 @@ class NormalMixture(Pllr):
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
         low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
-        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
+        x, w = pieces_of(low, high, shifts, weights, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],

@@ -2,6 +2,7 @@
 
     graded_edges, panels    bounded losses with a steep integrand (Laplace), and half-lines
     cut_panels              the line up to a largest loss, panels short only where the loss turns
+    pieces_of               the same without the middle between far humps
 
 Accuracy by Bernstein ellipses (Trefethen, Approximation Theory and Practice, Theorem 19.3): if the integrand is analytic and at most
 M inside the ellipse of parameter rho around a panel, n nodes are off by at most (64/15) M half rho^{-2n} / (1 - rho^{-2}).
@@ -21,6 +22,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 Groups = Callable[[np.ndarray], Iterable[tuple[float, np.ndarray]]]
 _MOST_ON_A_PANEL = 1024
 _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
+_SHORT = 100.0  # less is not worth leaving out
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
 
 
@@ -133,6 +135,36 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
     check_size(float(len(half)) * len(x))
     return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def pieces_of(low: float, high: float, shifts: np.ndarray, weights: np.ndarray, demand: Demand, turn: float, slope: Function,
+              groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """`cut_panels` on [low, high] without what is negligible between the humps of u = sum_j w_j e^{c_j x - c_j^2/2}.
+
+    With I = E u^s and J terms: for s >= 1, I >= max_j w_j^s e^{(s^2 - s) c_j^2 / 2} and u^s <= J^s max_j w_j^s e^{s (c_j x - c_j^2/2)},
+    so the integrand e^{-x^2/2} u^s is at most J^s I max_j e^{-(x - s c_j)^2/2}. For 0 <= s <= 1 it is at most e^{-x^2/2} (1 + u), a sum
+    of normal densities at 0 and the c_j, and I >= w_0^s where w_0 belongs to the shift 0. For s < 0 it is at most w_0^s e^{-x^2/2},
+    and I >= 1. So all of it is below e^{-digits} I further than a reach from 0 and from every s c_j, s in [1, high]. Not without a shift 0.
+
+    Where the largest losses are cut off at `high`, it is not below c_j - 6.1 for any j (`trapezoid.cut_point`). If s c_j > high - 1,
+    term j alone rises up to there, and I is at least its value there over the rate; x is below c_j - reach, and the value at x is smaller by
+    (high - x)(s c_j - (x + high)/2) >= ((reach - 7.1)^2 - 1) / 2 in the exponent. So the reach is 8 more.
+    """
+    still = float(weights[shifts == 0.0].sum())
+    if still == 0.0 or high - low < _SHORT:
+        return cut_panels(low, high, demand, turn, slope, groups)
+    spare = max(demand.high, 1.0) * math.log(len(shifts)) - max(1.0, -demand.low) * math.log(still)
+    rate = 1.0 + max(demand.high, 1.0) * turn + abs(high)
+    reach = math.sqrt(2.0 * (demand.digits + spare + math.log((high - low) * rate * (1.0 + len(shifts))) + 3.0))
+    reach += 8.0 if demand.log_tail > -math.inf else 0.0
+    ends: list[list[float]] = []
+    for first, last in sorted((c - reach, c * max(demand.high, 1.0) + reach) for c in (0.0, *shifts.tolist())):
+        if ends and first < ends[-1][1] + _SHORT:
+            ends[-1][1] = max(ends[-1][1], last)
+        else:
+            ends.append([first, last])
+    parts = [cut_panels(max(a, low), min(b, high), demand, turn, slope, groups) for a, b in ends if a < high]
+    return np.concatenate([x for x, _ in parts]), np.concatenate([w for _, w in parts])
 
 
 def _cut_node_count(digits: float, phase: float) -> int:

@@ -19,6 +19,7 @@ from dp_edgeworth.characteristic import log_characteristic
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.trapezoid import cut_point
 
 DIGITS = 40
 
@@ -309,3 +310,25 @@ def test_rule_of_far_laplace_noise(p, backwards, monkeypatch):
                 *(mpf(mu) - k for k in range(8, int(end), 8)), mpf(mu)]
         whole = pair.atoms(mpc(s)) + mp.quad(terms, sorted(cuts), method="gauss-legendre", maxdegree=6)
         assert abs(found - whole) <= mp.exp(-demand.digits) * scale, s
+
+
+@pytest.mark.parametrize("pair, shifts, demand", [
+    (sampled(300.0, 0.01), (300,), Demand(0.0, 1.05, 0.05)),
+    (sampled(300.0, 0.01), (300,), Demand(0.0, 2.0, 0.02, 0.0, -20.0)),
+    (reversed_sampled(300.0, 0.3), (300,), Demand(0.0, 40.0, 0.05)),
+    (mixture((0.0, 1.36, 240.0, 700.0), (0.984, 0.008, 0.004, 0.004)), (240, 700), Demand(0.0, 1.02, 0.02)),
+])
+def test_rule_without_the_middle_between_far_humps(pair, shifts, demand):
+    """To what rounding of exponents of the size of the largest loss allows; the nodes are few."""
+    rule = pair.leaf.rule(demand)
+    assert rule.values.shape[1] < 12_000
+    top = mp.inf
+    if demand.log_tail > -math.inf:
+        top = mpf(cut_point(demand, np.array([0.0, 300.0]), np.array([0.99, 0.01])))
+    for s in (0.0, 0.3, 0.5, 0.97, 1.0, demand.high):
+        (power,) = pair.powers(mpf(s))[0]
+        centres = [c * scale for c in (0, *shifts) for scale in (max(power, 1), mpf(1))]
+        cuts = sorted({min(c + k, top) for c in centres for k in range(-14, 15)} | ({top} if top < mp.inf else set()))
+        whole = mp.quad(integrand(pair, mpf(s)), cuts, method="gauss-legendre", maxdegree=6)
+        found = np.logaddexp.reduce(rule.log_weights[0] + s * rule.values[0])
+        assert float(found - mp.log(whole)) == pytest.approx(0.0, abs=1e-14 * max(shifts) ** 2), s
