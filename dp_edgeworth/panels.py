@@ -141,14 +141,15 @@ def pieces_of(low: float, high: float, shifts: np.ndarray, weights: np.ndarray, 
               groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     """`cut_panels` on [low, high] without what is negligible between the humps of u = sum_j w_j e^{c_j x - c_j^2/2}.
 
-    With I = E u^s and J terms: for s >= 1, I >= max_j w_j^s e^{(s^2 - s) c_j^2 / 2} and u^s <= J^s max_j w_j^s e^{s (c_j x - c_j^2/2)},
-    so the integrand e^{-x^2/2} u^s is at most J^s I max_j e^{-(x - s c_j)^2/2}. For 0 <= s <= 1 it is at most e^{-x^2/2} (1 + u), a sum
-    of normal densities at 0 and the c_j, and I >= w_0^s where w_0 belongs to the shift 0. For s < 0 it is at most w_0^s e^{-x^2/2},
-    and I >= 1. So all of it is below e^{-digits} I further than a reach from 0 and from every s c_j, s in [1, high]. Not without a shift 0.
+    With I = E u^s and J terms: for s >= 1, I >= max_j w_j^s e^{(s^2 - s) c_j^2 / 2} and u^s <= J^s max_j w_j^s e^{s (c_j x -
+    c_j^2/2)}, so the integrand e^{-x^2/2} u^s is at most J^s I max_j e^{-(x - s c_j)^2/2}. For 0 <= s <= 1 it is at most e^{-x^2/2}
+    (1 + u), a sum of normal densities at 0 and the c_j, and I >= w_0^s where w_0 belongs to the shift 0. For s < 0 it is at most
+    w_0^s e^{-x^2/2}, and I >= 1. So all of it is below e^{-digits} I further than a reach from 0 and from every s c_j, s in [1,
+    high]. Not without a shift 0.
 
     Where the largest losses are cut off at `high`, it is not below c_j - 6.1 for any j (`trapezoid.cut_point`). If s c_j > high - 1,
-    term j alone rises up to there, and I is at least its value there over the rate; x is below c_j - reach, and the value at x is smaller by
-    (high - x)(s c_j - (x + high)/2) >= ((reach - 7.1)^2 - 1) / 2 in the exponent. So the reach is 8 more.
+    term j alone rises up to there, and I is at least its value there over the rate; x is below c_j - reach, and the value at x is
+    smaller by (high - x)(s c_j - (x + high)/2) >= ((reach - 7.1)^2 - 1) / 2 in the exponent. So the reach is 8 more.
     """
     still = float(weights[shifts == 0.0].sum())
     if still == 0.0 or high - low < _SHORT:
