@@ -9,10 +9,12 @@
                          delta = 2^-m (1 - e^-T) + int_0^T f(x) (1 - e^{x - T}) dx,    f(x) = 2^{-m-1} e^{-x/2} L_{m-1}^{(1)}(-x/2)
 
                      with a Laguerre polynomial whose terms are all positive there.
+    far shifts       sums over hidden coins, up to a small shift of epsilon and a small probability (`far.py`)
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dp_edgeworth import gaussian
+from dp_edgeworth import far, gaussian
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.gaussian import legendre
 from dp_edgeworth.laplace_noise import LaplaceShift
@@ -31,12 +33,32 @@ LogFunction = Callable[[np.ndarray], np.ndarray]
 
 
 class ClosedForm(NamedTuple):
-    """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract."""
+    """log delta and log(1 - delta) as functions of epsilon >= start, and the size of the numbers that they subtract.
+
+    Where delta is known between two functions only, `sides` are these: e^{sides[0]} - dropped[0] <= delta <= e^{sides[1]} + dropped[1].
+    """
 
     log_delta: LogFunction
     log_complement: LogFunction
     scale: float
     start: float = 0.0
+    error: float = CLOSED_FORM_ERROR
+    sides: tuple[LogFunction, LogFunction] | None = None
+    dropped: tuple[float, float] = (0.0, 0.0)
+
+    def rounding(self, epsilons: np.ndarray) -> np.ndarray:
+        """What rounding can shift epsilon by: units in the last place of epsilon and of the scale."""
+        return 32.0 * EPSILON * (np.abs(epsilons) + self.scale)
+
+    def log_bounds(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lower bound, estimate and upper bound of log delta."""
+        shift, (least, most) = self.rounding(epsilons), self.sides or (self.log_delta, self.log_delta)
+        below = least(epsilons + shift) - self.error
+        above = most(epsilons - shift if self.sides else np.maximum(epsilons - shift, 0.0)) + self.error
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            less = below + np.log1p(-np.minimum(self.dropped[0] * np.exp(-below), 1.0))
+            more = np.logaddexp(above, np.log(self.dropped[1]))
+        return np.nan_to_num(less, nan=-np.inf), self.log_delta(epsilons), np.minimum(more, 0.0)
 
 
 def closed_form(composition: Composition) -> ClosedForm | None:
@@ -50,6 +72,19 @@ def closed_form(composition: Composition) -> ClosedForm | None:
     if all(type(pllr) is LaplaceShift for pllr in composition.counts) and composition.total <= _MOST_LAPLACE:
         return _laplace_near_top(composition)
     return None
+
+
+def far_form(composition: Composition, log_delta: float, excess: float) -> ClosedForm | None:
+    """The sum over hidden coins for delta and 1 - delta not below e^{log_delta}, excesses up to `excess` allowed; or None.
+
+    A variance that is added to others is near epsilon only if it is below 16 digits + 4 epsilon: V/2 - sqrt(2 digits V) <= epsilon.
+    """
+    form = far.far_form(composition, log_delta, excess)
+    if form is None:
+        return None
+    below, middle, above = (functools.partial(form.log_delta, more) for more in (form.low, form.middle, form.high))
+    known = _with_complement(middle, form.scale + 16.0 * form.digits, 0.0)
+    return known._replace(error=CLOSED_FORM_ERROR + form.error, sides=(below, above), dropped=form.dropped)
 
 
 def _with_complement(log_delta: LogFunction, scale: float, start: float) -> ClosedForm:
@@ -88,24 +123,32 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     large = deltas > 0.5
     with np.errstate(divide="ignore"):
         targets = np.where(large, np.log1p(-deltas), np.log(deltas))
-    # What is known of delta near 1 is 1 - delta to a few units in the last place of 1.
-    margins = np.array([-1.0, 0.0, 1.0])[:, None] * (CLOSED_FORM_ERROR + np.where(large, 32.0 * EPSILON * np.exp(-targets), 0.0))
+    # What is known of delta near 1 is 1 - delta to a few units in the last place of 1; of a sum of many terms, to its relative error.
+    off = np.where(large, 32.0 * EPSILON if form.sides is None else form.error, 0.0)
+    with np.errstate(divide="ignore"):
+        less, more = (np.minimum((dropped + off) * np.exp(-targets), 1e300) for dropped in form.dropped)
+        down = np.where(large, -np.log1p(-np.minimum(less, 1.0)), np.log1p(less))
+        up = np.where(large, np.log1p(more), -np.log1p(-np.minimum(more, 1.0)))
+    margins = np.stack([-form.error - down, np.zeros(len(deltas)), form.error + up])
+    never, always = np.isneginf(margins), np.isposinf(margins)  # errors beyond the target: nothing is proved on that side
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """log delta(epsilon), margin included, less its target; log(1 - delta) the other way round."""
-        with np.errstate(invalid="ignore"):
-            found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
-            if large.any():
-                found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if form.sides is not None:
+                each = (form.sides[0], form.log_delta, form.sides[1])
+                logs = np.stack([side(row) for side, row in zip(each, epsilons, strict=True)])
+                found = np.where(large, targets - np.log(-np.expm1(np.minimum(logs, 0.0))), logs - targets) + margins
+            else:
+                found = (form.log_delta(epsilons) if not large.all() else 0.0) - targets + margins
+                if large.any():
+                    found = np.where(large, targets - form.log_complement(epsilons) + margins, found)
+        found = np.where(never, -1.0, np.where(always, 1.0, found))
         return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
     low, high = _crossing(excess, (3, len(deltas)), most)
-    shift = closed_shift(low[1], form.scale)
-    return np.where(low[0] > 0, np.maximum(low[0] - shift, 0.0), 0.0), low[1], np.where(high[2] > 0, high[2] + shift, 0.0)
-
-
-def closed_shift(epsilons: np.ndarray, scale: float) -> np.ndarray:
-    return 32.0 * EPSILON * (np.abs(epsilons) + scale)
+    lower = np.where(low[0] > 0, np.maximum(low[0] - form.rounding(low[0]), 0.0), 0.0)
+    return lower, low[1], np.where(high[2] > 0, high[2] + form.rounding(high[2]), 0.0)
 
 
 def _crossing(excess: LogFunction, shape: tuple[int, ...], most: float) -> tuple[np.ndarray, np.ndarray]:

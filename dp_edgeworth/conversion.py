@@ -24,6 +24,8 @@ _TINY = 5e-324
 _CHEAP = 0.05  # of the tolerance may go to leaves that need not be composed then
 _WIDE = 1e-3  # relative, where the search has failed
 _LOG_LEAST = -700.0
+_FAR_LOG_DELTA, _NEGLIGIBLE = -30.0, 1e-8
+_EXCESSES = (1e-4, 20.0, 1e3, 1e5, 0.05, 0.05)  # of the tolerance: at first to find out how large epsilon is
 
 
 def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, tolerance: float) -> Bounds:
@@ -94,6 +96,7 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
                 known = np.log(deltas[rest]) < closed.log_delta(np.array(closed.start)) - 1e-9
         result.put(rest[known], *closed_forms.closed_epsilons(closed, deltas[rest[known]], finite_most))
         rest = rest[~known]
+    rest = _far_epsilons(composition, deltas, rest, tolerance, finite_most, result)
     if len(rest):
         rest = _without_negligible(composition, deltas, rest, tolerance, _CHEAP * tolerance, floor, result)
     if len(rest):
@@ -139,11 +142,9 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     closed = closed_forms.closed_form(composition)
     if closed is not None:
         known = rest[epsilons[rest] >= closed.start * (1.0 + 1e-12)]
-        shift, error = closed_forms.closed_shift(epsilons[known], closed.scale), closed_forms.CLOSED_FORM_ERROR
-        below = closed.log_delta(epsilons[known] + shift)
-        above = closed.log_delta(np.maximum(epsilons[known] - shift, 0.0))
-        delta_search.put_logs(result, known, below - error, closed.log_delta(epsilons[known]), above + error, 0.0)
+        delta_search.put_logs(result, known, *closed.log_bounds(epsilons[known]), 0.0)
         rest = np.setdiff1d(rest, known)
+    rest = _far_deltas(composition, epsilons, rest, tolerance, result)
     split = negligible.split(composition, _CHEAP * tolerance, _LOG_LEAST) if len(rest) else None
     if split is not None:
         known = rest[epsilons[rest] >= split.shift]
@@ -155,6 +156,41 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
         rest = np.setdiff1d(rest, known)
     delta_search.deltas(composition, epsilons, rest, tolerance, floor, result)
     return result
+
+
+def _far_epsilons(composition: Composition, deltas: np.ndarray, rest: np.ndarray, tolerance: float, most: float,
+                  result: Bounds) -> np.ndarray:
+    """Sums over hidden coins, with a small excess and then with one that suits epsilon; returns what is still open."""
+    for share in _EXCESSES:
+        if not len(rest):
+            break
+        excess = share * tolerance * max(1.0, float(result.lower[rest].min()))
+        smallest = float(np.minimum(deltas[rest], 1.0 - deltas[rest]).min())
+        form = closed_forms.far_form(composition, math.log(smallest), excess)
+        if form is not None:
+            result.put(rest, *closed_forms.closed_epsilons(form, deltas[rest], most))
+            rest = rest[result.upper[rest] - result.lower[rest] > tolerance * np.maximum(1.0, result.lower[rest])]
+            if max(form.dropped) < _NEGLIGIBLE * smallest:  # then fewer exceptions would be no help
+                break
+    return rest
+
+
+def _far_deltas(composition: Composition, epsilons: np.ndarray, rest: np.ndarray, tolerance: float, result: Bounds) -> np.ndarray:
+    """The same for delta, at first for deltas of e^-30 or more and then for the smallest that was found."""
+    log_delta = _FAR_LOG_DELTA
+    for share in _EXCESSES:
+        if not len(rest):
+            break
+        width = tolerance * np.maximum(1.0, epsilons[rest])
+        form = closed_forms.far_form(composition, log_delta, share * float(width.min()))
+        if form is not None:
+            lower, middle, upper = form.log_bounds(epsilons[rest])
+            delta_search.put_logs(result, rest, lower, middle, upper, 0.0)
+            with np.errstate(invalid="ignore"):
+                steep = np.fmax(form.log_delta(epsilons[rest] - width) - form.log_delta(epsilons[rest] + width), 1e-9)
+            rest = rest[~(upper - lower <= steep)]
+            log_delta = max(float(middle[np.isfinite(middle)].min(initial=0.0)), -650.0) - 1.0
+    return rest
 
 
 def _outward(value: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from scipy import special
 
 from dp_edgeworth import gaussian, single
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
-from dp_edgeworth.panels import cut_panels, panels
-from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, check_size, subsampled_loss
+from dp_edgeworth.panels import cut_panels, pieces_of
+from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, subsampled_loss
 from dp_edgeworth.trapezoid import (
     cut_point,
     equispaced,
     log_normal_floor,
     log_normal_weights,
+    log_odds,
     posterior,
     reach_of,
     sampled_grid,
@@ -67,7 +68,7 @@ class GaussianShift(Pllr):
         if sampled is not None and float(((high - low) / step).max()) > 600.0:
             low, high, step = sampled_grid(demand, mu, sampled[:, None], low, high, step, secants, 1.0)
             nodes = float(((high - low) / step).max())
-            if nodes > _MANY_NODES and len(members) <= _FEW_MEMBERS:
+            if nodes > (_MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * _MANY_NODES):
                 rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
                 if rule.values.shape[1] < nodes:
                     return rule
@@ -84,7 +85,8 @@ class GaussianShift(Pllr):
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
         high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p))
+        x, w = pieces_of(low, high, *sampled_shifts(mu, p), demand, mu, lambda x: mu * posterior(x, mu, p),
+                         lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -120,18 +122,18 @@ class NormalMixture(Pllr):
         top = np.array([[shifts.max()]])
         low, high = np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach
         step = trapezoid_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
-        nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max()) * max(1.0, float(top[0, 0]))
-        if cut < high[0, 0] or (nodes > max(_MANY_NODES, few) and math.isfinite(self.infimum)):
-            return self._panel_rule(demand, min(cut, float(high[0, 0])))
+        nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max())
+        if cut < high[0, 0] or nodes > max(_MANY_NODES, few):
+            return self._panel_rule(demand, float(low[0, 0]), min(cut, float(high[0, 0])))
         x, step = equispaced(low, high, step)
         loss, slope = self._loss(x[0])
         return Rule(loss[None], log_normal_weights(x, step), none, none, loss[None], log_normal_floor(x) - slope[None, 1:])
 
-    def _panel_rule(self, demand: Demand, high: float) -> Rule:
+    def _panel_rule(self, demand: Demand, low: float, high: float) -> Rule:
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
-        low = -math.sqrt(2.0 * (demand.digits + 1.0 + (max(-demand.low, 0.0) * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5
-        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]))
+        low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
+        x, w = pieces_of(low, high, shifts, weights, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
@@ -168,13 +170,25 @@ class NormalMixture(Pllr):
     def loss_scale(self) -> float:
         return max(self.shifts) ** 2
 
+    def _groups(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""
+        shifts = np.array(self.shifts)
+        exponents = np.log(self.weights) + shifts * (x[..., None] - 0.5 * shifts)
+        distance = np.abs(shifts - shifts[np.argmax(exponents, axis=-1)][..., None])
+        gaps = np.unique(np.abs(shifts[:, None] - shifts))
+        for tau in gaps[:-1][:: max(1, len(gaps) // 8)]:
+            inside, outside = (np.logaddexp.reduce(np.where(near, exponents, -np.inf), axis=-1)
+                               for near in (distance <= tau, distance > tau))
+            yield float(tau), outside - inside
+
     def _loss(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L and log L'."""
         shifts, weights = np.array(self.shifts), np.array(self.weights)
         each = shifts * (x[..., None] - 0.5 * shifts)
         exponents = np.log(weights) + each
         total = np.logaddexp.reduce(exponents, axis=-1)
-        slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
+        with np.errstate(invalid="ignore"):
+            slope = np.log((shifts * np.exp(exponents - total[..., None])).sum(axis=-1) + 5e-324)
         # log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss.
         mean = (weights * np.expm1(np.minimum(each, 600.0))).sum(axis=-1)
         plain = (mean < -0.9) | (each.max(axis=-1) > 600.0)
@@ -197,13 +211,15 @@ class SampledReplacement(Pllr):
         edge = mu * size + reach_of(demand)
         cut = cut_point(demand, *sampled_shifts(self.mu, self.probability))
         if cut < edge[0, 0]:
-            return self._cut_rule(demand, cut)
+            return self._cut_rule(demand, -self.mu - reach_of(demand), cut)
         step = trapezoid_step(demand, mu, math.pi, size - 1.0, 2.0)
         if float((edge / step).max()) > 600.0:
             # |1 - s| and |s| exchange their roles on the two sides, so one bound with the larger exponent serves both.
             spread = Demand(-size, size, demand.frequency, demand.log_count + size * -math.log1p(-self.probability))
             below, above, step = sampled_grid(spread, mu, p, -edge, edge, step, size - 1.0, 2.0)
             edge = np.maximum(-below, above)
+        if float((edge / step).max()) > max(_MANY_NODES, 40.0 * float(edge[0, 0])):
+            return self._cut_rule(demand, -float(edge[0, 0]), float(edge[0, 0]))
         x, step = equispaced(-edge, edge, step)
         up, down = self._losses(x)
         none = np.zeros(1)
@@ -241,10 +257,12 @@ class SampledReplacement(Pllr):
         ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * np.diff(x), math.log(2.0 * mu))
         return log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling
 
-    def _cut_rule(self, demand: Demand, high: float) -> Rule:
+    def _cut_rule(self, demand: Demand, low: float, high: float) -> Rule:
         """Panels up to the largest loss that the demand wants; |L'| = mu times both posteriors, on a panel and its ellipse."""
-        mu, p, low = self.mu, self.probability, -self.mu - reach_of(demand)
-        x, w = cut_panels(low, high, demand, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)))
+        mu, p = self.mu, self.probability
+        both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
+        x, w = cut_panels(low, high, both, mu, lambda x: mu * (posterior(x, mu, p) + posterior(2.5 - x, mu, p)),
+                          lambda x: [(0.0, np.logaddexp(-np.abs(log_odds(x, mu, p)), -np.abs(log_odds(-x, mu, p))))])
         up, down = self._losses(x)
         grid = np.linspace(low, high, 257)[None]
         edges, none = self._losses(grid), np.zeros(1)
@@ -266,21 +284,16 @@ class SampledWithoutReplacement(Pllr):
     mirror = True
 
     def rule(self, demand: Demand) -> Rule:
-        """Gauss-Legendre panels in x from mu/2, where L = 0. The normalised tilted density is at most 1/sqrt(2 pi), as the
-        second derivative of its logarithm is at least -1, so no slope enters the bound."""
+        """Panels in x from mu/2, where L = 0 (`panels.cut_panels`); the mirror image is made of the same nodes."""
         size = max(abs(demand.low), abs(demand.high), abs(1.0 - demand.low), abs(1.0 - demand.high))
         top = max(0.5 * self.mu, self.mu * size) + reach_of(demand)
         half_tail = dataclasses.replace(demand, log_tail=demand.log_tail - math.log(2.0))
         cut = max(cut_point(half_tail, *sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
-        if cut < top:
-            x, w = cut_panels(0.5 * self.mu, cut, demand, self.mu,
-                              lambda x: self.mu * posterior(x, self.mu, self.probability))
-            return self._on(x, w, cut)
-        length = min(1.5, 2.0 / self.mu, 12.0 / (demand.frequency * self.mu + 1e-300))
-        edges = np.linspace(0.5 * self.mu, top, check_size((top - 0.5 * self.mu) / length + 1.0) + 1)
-        # The mirrored half has the exponents 1 - s, so its secants count too.
-        x, w = panels(edges, dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high)), self.mu, 1.0)
-        return self._on(x, w, math.inf)
+        # The mirrored half has the exponents 1 - s.
+        both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
+        x, w = cut_panels(0.5 * self.mu, min(cut, top), both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),
+                          lambda x: [(0.0, -np.abs(log_odds(x, self.mu, self.probability)))])
+        return self._on(x, w, cut if cut < top else math.inf)
 
     def _on(self, x: np.ndarray, w: np.ndarray, cut: float) -> Rule:
         """The rule with these nodes above mu/2, whose losses above `cut` and below its mirror image are left out."""

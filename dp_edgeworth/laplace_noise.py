@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.panels import graded_edges, panels
 from dp_edgeworth.pllr import Demand, Pllr, Rule
 
@@ -67,9 +66,10 @@ class LaplaceShift(Pllr):
             return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
         near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
         return Rule.stacked([
-            _steep(member.mu, near, demand) if near < 0.5 * member.mu else
-            _on_panels(mu[i:i + 1], graded_edges(member.mu, float(fall[i]), float(rise[i]), float(longest[i]), demand.digits)[None],
-                       demand, float(odds[i])) for i, member in enumerate(members)])
+            _steep(mu[i], near, demand) if near < 0.5 * mu[i] else
+            _on_panels(mu[i:i + 1], graded_edges(end, float(fall[i]), float(rise[i]), float(longest[i]), demand.digits)[None],
+                       demand, float(odds[i]))
+            for i, end in enumerate(mu if sampled is None else _ends(mu, sampled, demand))])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
@@ -88,9 +88,27 @@ def _steep(mu: float, near: float, demand: Demand) -> Rule:
     return _with_atoms(np.array([mu]), np.concatenate([below[0], above[0]], axis=1), np.concatenate([below[1], above[1]], axis=1))
 
 
+def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
+    """How far panels reach from both atoms under sampling; mu itself where that is most of the way.
+
+    With u = 1 - p + p e^{2x - mu}, what is left out is e^{-x} u^s / 2 relative to I = E e^{sL}. For s <= 0 it is at most e^{-x}, as
+    I >= (1-p)^s / 4 by the lower atom. For s >= 1 it is at most e^{mu - x} (u(x) / u(mu))^s by the upper atom, which falls in s, so
+    at most e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second
+    part is, by the lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2}
+    for s < 1/4, e^{o - mu/4} for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from
+    both ends.
+    """
+    with np.errstate(divide="ignore"):
+        end = 2.0 * (demand.digits + np.log(np.maximum(mu, 1.0)) + np.abs(np.log(p) - np.log1p(-p)) - np.log(p) + 5.0)
+    return np.where(mu > 4.0 * end, end, mu)
+
+
 def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
-    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu."""
-    return _with_atoms(mu, *panels(edges, demand, 2.0, odds))
+    """Both atoms and composite Gauss-Legendre nodes between them, or near them, one row per mu."""
+    x, w = panels(edges, demand, 2.0, odds)
+    if edges[0, -1] < mu[0]:
+        x, w = np.concatenate([x, mu[:, None] - x[:, ::-1]], axis=1), np.concatenate([w, w[:, ::-1]], axis=1)
+    return _with_atoms(mu, x, w)
 
 
 def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
@@ -99,28 +117,3 @@ def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
     none, half = np.zeros(len(mu)), np.full((len(mu), 1), math.log(0.5))
     return Rule(np.concatenate([-top, 2.0 * x - top, top], axis=1), np.concatenate([half, np.log(0.5 * w) - x, half - top], axis=1),
                 none, none, 2.0 * grid - top, math.log(0.25) - grid[:, 1:])
-
-
-@dataclasses.dataclass(frozen=True)
-class FarLaplaceShift(LaplaceShift):
-    """Laplace noise so small that it would need too many panels: bounded by its largest loss mu, otherwise taken for disjoint."""
-
-    infinite_mass = 1.0
-    lost_mass = 1.0
-    top_mass = 0.0
-    bottom_mass = 0.0
-
-    @property
-    def finite_supremum(self) -> float:
-        return -math.inf
-
-    @property
-    def dominated(self) -> Pllr:
-        """Only whether x <= 0, x >= mu or neither is revealed, with losses -mu, mu and 0; nothing where these are beyond all scales."""
-        if self.mu > 1e100:
-            return Atoms((1.0,), (1.0,))
-        return Atoms((0.5, 0.5, 0.0), (0.0, 0.5, 0.5), losses=(-self.mu, 0.0, self.mu))
-
-    @classmethod
-    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
-        return Rule.stacked([Atoms((1.0, 0.0), (0.0, 1.0)).rule(demand) for _ in members])

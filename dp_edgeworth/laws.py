@@ -17,7 +17,6 @@ from scipy import special
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.noise import (
     Atoms,
-    FarLaplaceShift,
     GaussianShift,
     LaplaceShift,
     NormalMixture,
@@ -87,11 +86,6 @@ def _(first: Atoms, members: Sequence[Any]) -> Law:
     with np.errstate(divide="ignore"):
         log_masses = np.log(_padded([masses for masses, _ in finite], 0.0))
     return Law((), _padded([values for _, values in finite], 0.0), log_masses)
-
-
-@_law.register
-def _(first: FarLaplaceShift, members: Sequence[Any]) -> Law:
-    return Law((), _no_atoms(members), _no_atoms(members))
 
 
 def _log_normal(x: np.ndarray) -> np.ndarray:

@@ -38,7 +38,6 @@ from dp_edgeworth.events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.moments import PllrMoments
 from dp_edgeworth.noise import (
     Atoms,
-    FarLaplaceShift,
     GaussianShift,
     LaplaceShift,
     NormalMixture,
@@ -52,9 +51,6 @@ AR = NeighboringRelation.ADD_OR_REMOVE_ONE
 RO = NeighboringRelation.REPLACE_ONE
 RS = NeighboringRelation.REPLACE_SPECIAL
 
-# Beyond this shift a sampled Gaussian would need too fine a rule.
-_FAR_SHIFT = 300.0
-_FAR_LAPLACE_SHIFT = 5_000.0
 _SMALLEST_SHIFT = 1e-140
 # In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
 _SMALLEST_NOISE_SHIFT = 1e-7
@@ -202,8 +198,7 @@ def _laplace(mu: float) -> Directions:
     if mu < _SMALLEST_SHIFT:  # rounded up; nothing is known from below
         tiny = RoundedUp((1.0, 0.0), (LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
         return Directions(tiny, tiny)
-    pair = LaplaceShift(mu) if mu <= _FAR_LAPLACE_SHIFT else FarLaplaceShift(mu)
-    return Directions(pair, pair)
+    return _mirrored(LaplaceShift(mu))
 
 
 @register_mechanism(dp_event.DiscreteLaplaceDpEvent, samplable=True)
@@ -275,8 +270,8 @@ def _mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> P
     if len(moving) == 1:
         return _sampled_gaussian(moving[0], min(merged[moving[0]], 1.0), AR)
     chosen = sorted(merged)
-    if chosen[-1] > _FAR_SHIFT:
-        return _far_sampled(chosen[-1], 1.0 - merged.get(0.0, 0.0))
+    if not math.isfinite(chosen[-1] ** 2):
+        return NON_PRIVATE
     return NormalMixture(tuple(chosen), tuple(merged[mu] for mu in chosen))
 
 
@@ -284,26 +279,13 @@ def _sampled_gaussian(mu: float, p: float, relation: NeighboringRelation) -> Pll
     """Poisson sampling of Gaussian noise; `mu` is the shift of one record (not doubled under REPLACE_ONE)."""
     if p == 0.0 or mu == 0.0:
         return NO_LOSS
-    if math.isinf(mu):
-        return NON_PRIVATE
-    if relation is RO:
-        if p == 1.0:
-            return _gaussian(2.0 * mu)
-        return SampledReplacement(mu, p) if mu <= 0.5 * _FAR_SHIFT else _far_sampled(2.0 * mu, p)
-    if p == 1.0 or mu < _SMALLEST_SHIFT:
-        return _gaussian(mu)
-    return subsample(GaussianShift(mu), p) if mu <= _FAR_SHIFT else _far_sampled(mu, p)
-
-
-def _far_sampled(mu: float, p: float) -> Directions:
-    """A pair that dominates sampling of a very large shift: whether the record was sampled is made public.
-
-    By joint convexity of every hockey-stick; the loss grows by -log p, little beside mu^2 / 2. No useful pair below it.
-    """
     if not math.isfinite(mu * mu):
         return NON_PRIVATE
-    pair = RoundedUp((p, 1.0 - p), (GaussianShift(mu), NO_LOSS.remove))
-    return Directions(pair, pair)
+    if relation is RO:
+        return _gaussian(2.0 * mu) if p == 1.0 else SampledReplacement(mu, p)
+    if p == 1.0 or mu < _SMALLEST_SHIFT:
+        return _gaussian(mu)
+    return subsample(GaussianShift(mu), p)
 
 
 def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
@@ -368,7 +350,7 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     if sample == size:
         return _gaussian(mu)
     p = sample / size
-    return SampledWithoutReplacement(mu, p) if mu <= _FAR_SHIFT else _far_sampled(mu, p)
+    return SampledWithoutReplacement(mu, p) if math.isfinite(mu * mu) else NON_PRIVATE
 
 
 @register_mechanism(dp_event.SingleEpochTreeAggregationDpEvent)

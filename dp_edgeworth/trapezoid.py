@@ -100,6 +100,11 @@ def sampled_shifts(mu: float, p: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([0.0, mu]), np.array([max(1.0 - p, 1e-300), p])
 
 
+def log_odds(x: np.ndarray, mu: float, p: float) -> np.ndarray:
+    """log of the odds that the record was sampled, given x."""
+    return math.log(p) - math.log1p(-p) + mu * (x - 0.5 * mu)
+
+
 def posterior(x: np.ndarray, mu: float, p: float) -> np.ndarray:
     """Probability that the record was sampled, given x."""
-    return special.expit(math.log(p) - math.log1p(-p) + mu * (x - 0.5 * mu))
+    return special.expit(log_odds(x, mu, p))

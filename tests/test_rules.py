@@ -19,6 +19,7 @@ from dp_edgeworth.characteristic import log_characteristic
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.trapezoid import cut_point
 
 DIGITS = 40
 
@@ -132,6 +133,19 @@ CASES = [
 ]
 
 
+# Large shifts: panels are long but near the bends. The last number is the largest shift.
+FAR_CASES = [
+    (sampled(40.0, 0.01), Demand(0.0, 1.3, 0.5, 9.2), [1.3 + 0.5j, 1.0, 0.97 + 0.1j, 0.01], 40),
+    (sampled(120.0, 1e-7), Demand(0.0, 1.1, 0.05), [1.1 + 0.05j, 1.0, 0.5], 120),
+    (reversed_sampled(60.0, 0.7), Demand(0.0, 5.0, 3.0), [5 + 3j, 0.02], 60),
+    (reversed_sampled(15.0, 1e-3), Demand(0.0, 1e3, 1.0), [1e3 + 1j], 15),
+    (mixture((0.0, 10.0, 20.0), (0.984, 0.008, 0.008)), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.97], 20),
+    (mixture((3.0, 15.0), (0.5, 0.5)), Demand(-0.5, 1.2, 0.5), [-0.5], 15),
+    (replacement(20.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j], 20),
+    (without_replacement(40.0, 0.05), Demand(0.0, 1.2, 0.5), [1.2 + 0.5j, 0.5], 40),
+]
+
+
 def recorded(monkeypatch, name, store, parts):
     """Lets every module of the package that knows the function `name` note the parts of its arguments or answers that define a rule."""
     for module in [module for key, module in sys.modules.items() if key.startswith("dp_edgeworth.") and hasattr(module, name)]:
@@ -209,7 +223,7 @@ def exact(pair, s, nodes):
     return pair.atoms(s) + mp.quad(integrand(pair, s), cuts, method="gauss-legendre", maxdegree=4)
 
 
-@pytest.mark.parametrize("pair, demand, exponents", CASES)
+@pytest.mark.parametrize("pair, demand, exponents", CASES + [case[:3] for case in FAR_CASES])
 def test_rule_is_as_accurate_as_it_promises(pair, demand, exponents, monkeypatch):
     _, store = recorded_rule(pair, demand, monkeypatch)
     if "panels" in store:
@@ -245,8 +259,8 @@ def test_rule_without_the_largest_losses(pair, demand, exponents, monkeypatch):
         assert math.fsum(np.exp(log_weights)) + missing == pytest.approx(1.0, abs=1e-13)
 
 
-@pytest.mark.parametrize("pair, demand, exponents", CASES + CUT_CASES)
-def test_density_floor_is_below_the_density(pair, demand, exponents):
+@pytest.mark.parametrize("pair, demand, exponents, top", [(*case, 0) for case in CASES + CUT_CASES] + FAR_CASES)
+def test_density_floor_is_below_the_density(pair, demand, exponents, top):
     """P has the density e^{log_base} prod u^{a(0)} in x, and L(x) = sum (a(1) - a(0)) log u, so L has the density P(x) / |L'(x)|."""
     rule, (powers, with_loss) = pair.leaf.rule(demand), (pair.powers(mpf(0))[0], pair.powers(mpf(1))[0])
     edges, floor = rule.edges[0], rule.cell_log_density[0]
@@ -258,11 +272,11 @@ def test_density_floor_is_below_the_density(pair, demand, exponents):
         return mp.fsum((b - a) * l for a, b, l in zip(powers, with_loss, logs(x), strict=True))
 
     rising, checked = edges[-1] > edges[0], 0
-    low, high = pair.ends[0] or mpf(0 if pair.ends[1] is not None else -9), pair.ends[1] or mpf(9)
-    for share in np.random.default_rng(1).random(40):
+    low, high = pair.ends[0] or mpf(0 if pair.ends[1] is not None else -9), pair.ends[1] or mpf(9 + top)
+    for share in np.random.default_rng(1).random(40 if not top else 120):
         x = low + (high - low) * mpf(share)
         cell = int(np.searchsorted(edges if rising else -edges, float(loss(x)) * (1 if rising else -1))) - 1
-        if 0 <= cell < len(floor):
+        if 0 <= cell < len(floor) and abs(edges[cell + 1] - edges[cell]) > 1e-14 * abs(edges[cell]):  # longer than its rounding
             density = pair.log_base(x) + mp.fsum(a * l for a, l in zip(powers, logs(x), strict=True)) - mp.log(abs(mp.diff(loss, x)))
             assert floor[cell] <= density + 1e-9
             checked += 1
@@ -283,3 +297,46 @@ def test_characteristic_function_is_as_accurate_as_it_claims_where_it_is_small(l
         phase = np.longdouble(step) * j * values
         phi = complex((weights * np.cos(phase)).sum(), (weights * np.sin(phase)).sum()) / float(weights.sum())
         assert abs(np.exp(logs[j]) - phi) <= errors[j] * abs(np.exp(logs[j])), j
+
+
+@pytest.mark.parametrize("p, backwards", [(1e-3, False), (0.3, True)])
+def test_rule_of_far_laplace_noise(p, backwards, monkeypatch):
+    mu = 900.0
+    pair, demand = laplace(mu, p, backwards), Demand(0.0, 1.3, 0.4)
+    rule, store = recorded_rule(pair, demand, monkeypatch)
+    end = store["panels"][-1]
+    assert end < mu / 2
+    near = nodes_and_weights(store)
+    nodes = near + [(mpf(mu) - x, w) for x, w in near]
+    assert len(nodes) + 2 == rule.values.shape[1]
+    for s in (1.3 + 0.4j, 0.75, 0.5):
+        terms, size = integrand(pair, mpc(s)), integrand(pair, mpc(s).real)
+        found = pair.atoms(mpc(s)) + mp.fsum(w * terms(x) for x, w in nodes)
+        scale = pair.atoms(mpc(s).real) + mp.fsum(w * size(x) for x, w in nodes)
+        bend = mpf(mu) / 2 + mp.log((1 - mpf(p)) / mpf(p)) / 2
+        cuts = [mpf(0), *(mpf(k) for k in range(8, int(end), 8)), mpf(end), bend - 20, bend - 5, bend + 5, bend + 20, mpf(mu) - end,
+                *(mpf(mu) - k for k in range(8, int(end), 8)), mpf(mu)]
+        whole = pair.atoms(mpc(s)) + mp.quad(terms, sorted(cuts), method="gauss-legendre", maxdegree=6)
+        assert abs(found - whole) <= mp.exp(-demand.digits) * scale, s
+
+
+@pytest.mark.parametrize("pair, shifts, demand", [
+    (sampled(300.0, 0.01), (300,), Demand(0.0, 1.05, 0.05)),
+    (sampled(300.0, 0.01), (300,), Demand(0.0, 2.0, 0.02, 0.0, -20.0)),
+    (reversed_sampled(300.0, 0.3), (300,), Demand(0.0, 40.0, 0.05)),
+    (mixture((0.0, 1.36, 240.0, 700.0), (0.984, 0.008, 0.004, 0.004)), (240, 700), Demand(0.0, 1.02, 0.02)),
+])
+def test_rule_without_the_middle_between_far_humps(pair, shifts, demand):
+    """To what rounding of exponents of the size of the largest loss allows; the nodes are few."""
+    rule = pair.leaf.rule(demand)
+    assert rule.values.shape[1] < 12_000
+    top = mp.inf
+    if demand.log_tail > -math.inf:
+        top = mpf(cut_point(demand, np.array([0.0, 300.0]), np.array([0.99, 0.01])))
+    for s in (0.0, 0.3, 0.5, 0.97, 1.0, demand.high):
+        (power,) = pair.powers(mpf(s))[0]
+        centres = [c * scale for c in (0, *shifts) for scale in (max(power, 1), mpf(1))]
+        cuts = sorted({min(c + k, top) for c in centres for k in range(-14, 15)} | ({top} if top < mp.inf else set()))
+        whole = mp.quad(integrand(pair, mpf(s)), cuts, method="gauss-legendre", maxdegree=6)
+        found = np.logaddexp.reduce(rule.log_weights[0] + s * rule.values[0])
+        assert float(found - mp.log(whole)) == pytest.approx(0.0, abs=1e-14 * max(shifts) ** 2), s
