@@ -1,0 +1,209 @@
+"""Parts of a leaf by the size of its loss: what `strata.py` composes.
+
+A leaf on Gaussian noise is a pair of normal mixtures whose loss L increases in x, so the losses between two bounds are an interval of
+x, and the rule of such a part is that of `panels.cut_panels` on the interval. A part is a positive measure, not a law: `Small` is the
+leaf without its largest losses, `Large` a range of large losses divided by (about) its own mass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dp_edgeworth.gaussian import LOG_SQRT_2PI
+from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement
+from dp_edgeworth.panels import cut_panels
+from dp_edgeworth.pllr import Demand, Mixed, Pllr, Rule, Subsampled, subsampled_loss
+from dp_edgeworth.trapezoid import log_normal_floor, posterior, reach_of
+
+MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
+_STEEPEST = 30.0  # shifts beyond this have rules of their own
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+class Line(NamedTuple):
+    """A pair of mixtures of N(c, 1) with increasing loss.
+
+    Attributes:
+      p, q: shifts and weights of the two mixtures.
+      losses: log dQ/dN(0,1) and log dP/dN(0,1).
+      slope: the increasing bound of |L'| that `cut_panels` asks for.
+      floor: lower bound of the log P-density of L between neighbouring x, one row.
+    """
+
+    p: tuple[np.ndarray, np.ndarray]
+    q: tuple[np.ndarray, np.ndarray]
+    losses: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    slope: Function
+    floor: Function
+
+    @property
+    def turn(self) -> float:
+        return float(self.q[0].max())
+
+    def log_tails(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log of the masses beyond x, of P and of Q."""
+        p, q = (np.logaddexp.reduce(np.log(weights) + special.log_ndtr(shifts - np.asarray(x, float)[..., None]), axis=-1)
+                for shifts, weights in (self.p, self.q))
+        return p, q
+
+
+def line(pllr: Pllr) -> Line | None:
+    """The mixtures of a leaf with a heavy upper tail: sampled Gaussian noise in one of its forms, or None."""
+    if isinstance(pllr, Subsampled) and isinstance(pllr.inner, GaussianShift):
+        mu, p = pllr.inner.mu, pllr.probability
+        if mu > _STEEPEST or not p < 1.0:
+            return None
+
+        def slope(x: np.ndarray) -> np.ndarray:
+            return mu * posterior(x, mu, p)
+
+        return Line((np.zeros(1), np.ones(1)), (np.array([0.0, mu]), np.array([1.0 - p, p])),
+                    lambda x: (subsampled_loss(mu * (x - 0.5 * mu), np.array(p)), np.zeros_like(x)), slope,
+                    lambda x: log_normal_floor(x) - np.log(slope(x[:, 1:]) + 5e-324))
+    if isinstance(pllr, NormalMixture) and 0.0 in pllr.shifts and 0.0 < max(pllr.shifts) <= _STEEPEST:
+        mixture = pllr
+        return Line((np.zeros(1), np.ones(1)), (np.array(pllr.shifts), np.array(pllr.weights)),
+                    lambda x: (mixture._loss(x)[0], np.zeros_like(x)), lambda x: np.exp(mixture._loss(x)[1]),
+                    lambda x: log_normal_floor(x) - mixture._loss(x)[1][:, 1:])
+    if isinstance(pllr, SampledReplacement) and pllr.mu <= _STEEPEST:
+        pair, m, r = pllr, pllr.mu, pllr.probability
+        weights = np.array([1.0 - r, r])
+        if not r < 1.0:
+            return None
+        return Line((np.array([0.0, -m]), weights), (np.array([0.0, m]), weights), pair._losses,
+                    lambda x: m * (posterior(x, m, r) + posterior(2.5 - x, m, r)), pair._density_floor)
+    return None
+
+
+def parts_of(pllr: Pllr) -> list[tuple[float, Pllr]]:
+    """The pairs among which a public coin chooses, with their probabilities."""
+    if type(pllr) is Mixed:
+        return [(w, part) for w, part in zip(pllr.weights, pllr.parts, strict=True) if w > 0]
+    return [(1.0, pllr)]
+
+
+def is_heavy(pllr: Pllr) -> bool:
+    """Whether the leaf has unbounded losses and can be split."""
+    lines = [line(part) for _, part in parts_of(pllr)]
+    return math.isinf(pllr.supremum) and not pllr.infinite_mass and not pllr.lost_mass and all(
+        found is not None or math.isfinite(part.supremum) for found, (_, part) in zip(lines, parts_of(pllr), strict=True)
+    ) and any(found is not None for found in lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Small(Pllr):
+    """A leaf without its largest losses: part i of it only up to x = ends[i] (infinity: a part that is no line, whole)."""
+
+    leaf: Pllr
+    ends: tuple[float, ...]
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        found = (line(part) for _, part in parts_of(self.leaf))
+        return max(part.supremum if one is None else _loss(one, end)
+                   for one, end, (_, part) in zip(found, self.ends, parts_of(self.leaf), strict=True))
+
+    def log_missing(self) -> tuple[float, float]:
+        """log of the P-mass and of the Q-mass that were left out."""
+        return _log_masses(self.leaf, [(end, math.inf) for end in self.ends])
+
+    def rule(self, demand: Demand) -> Rule:
+        """Below the panels a normal tail is left out, e^{-digits - 1} in all, where L <= 0; by Jensen's inequality E_P[e^{sL}] of what
+        is kept is at least (1 - missing Q-mass)^s, s >= 1, which is paid for in digits."""
+        log_p, log_q = self.log_missing()
+        extra = -max(demand.high, 1.0) * math.log1p(-min(math.exp(log_q), 0.9))
+        finer = dataclasses.replace(demand, log_count=demand.log_count + extra + 3.0)
+        values, log_weights, edges, density, heaviest = [], [], None, None, 0.0
+        for (weight, part), end in zip(parts_of(self.leaf), self.ends, strict=True):
+            one = line(part)
+            if one is None:
+                rule = part.rule(finer)
+                values.append(rule.values[0])
+                log_weights.append(rule.log_weights[0] + math.log(weight))
+                found = None if rule.edges is None or rule.cell_log_density is None else (rule.edges, rule.cell_log_density)
+            else:
+                low = float(one.p[0].min()) - reach_of(finer)
+                x, logs = _nodes(one, low, end, finer)
+                values.append(x)
+                log_weights.append(logs + math.log(weight))
+                grid = np.linspace(low, end, 257)[None]
+                up, down = one.losses(grid)
+                found = up - down, one.floor(grid)
+            if weight > heaviest:
+                heaviest = weight
+                edges, density = (None, None) if found is None else (found[0], found[1] + math.log(weight))
+        none = np.zeros(1)
+        return Rule(np.concatenate(values)[None], np.concatenate(log_weights)[None], none, none, edges, density,
+                    np.exp(np.array([[log_p], [log_q]])))
+
+
+@dataclasses.dataclass(frozen=True)
+class Large(Pllr):
+    """The losses of a leaf with x in ranges[i] of its part i, divided by e^{log_size}."""
+
+    leaf: Pllr
+    ranges: tuple[tuple[float, float], ...]
+    log_size: float
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        found = (line(part) for _, part in parts_of(self.leaf))
+        return max(_loss(one, end) for one, (_, end) in zip(found, self.ranges, strict=True) if one is not None)
+
+    def rule(self, demand: Demand) -> Rule:
+        """`cut_panels` compares with the integral over an interval that is not short; a short one is paid for in digits."""
+        values, log_weights = [], []
+        for (weight, part), (low, high) in zip(parts_of(self.leaf), self.ranges, strict=True):
+            one = line(part)
+            if one is None or not low < high:
+                continue
+            # relative to this part's own integral, which may be smaller than another's: each is accurate by itself
+            finer = dataclasses.replace(demand, log_count=demand.log_count + 4.0 + max(0.0, -math.log(high - low)))
+            x, logs = _nodes(one, low, high, finer)
+            values.append(x)
+            log_weights.append(logs + math.log(weight) - self.log_size)
+        loss, logs, none = np.concatenate(values)[None], np.concatenate(log_weights)[None], np.zeros(1)
+        missing = np.array([[1.0 - float(np.exp(logs).sum())], [1.0 - float(np.exp(logs + loss).sum())]])
+        return Rule(loss, logs, none, none, None, None, missing)
+
+
+def log_mass(leaf: Pllr, ranges: list[tuple[float, float]]) -> float:
+    """log of the Q-mass of such a range, not rounded outwards (`MASS_ERROR`)."""
+    return _log_masses(leaf, ranges)[1]
+
+
+def _log_masses(leaf: Pllr, ranges: list[tuple[float, float]]) -> tuple[float, float]:
+    logs = [(-math.inf, -math.inf)]
+    for (weight, part), (low, high) in zip(parts_of(leaf), ranges, strict=True):
+        one = line(part)
+        if one is None or not low < high:
+            continue
+        here, there = (np.array(one.log_tails(np.array(x))) if x < math.inf else np.full(2, -math.inf) for x in (low, high))
+        with np.errstate(divide="ignore"):
+            p, q = here + np.log1p(-np.exp(np.minimum(there - here, 0.0))) + math.log(weight)
+        logs.append((float(p), float(q)))
+    p, q = (float(np.logaddexp.reduce(column)) for column in zip(*logs, strict=True))
+    return p, q
+
+
+def lines_of(pllr: Pllr) -> Iterator[tuple[float, Line | None]]:
+    for weight, part in parts_of(pllr):
+        yield weight, line(part)
+
+
+def _nodes(one: Line, low: float, high: float, demand: Demand) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and log P-weights of the rule between two x."""
+    x, w = cut_panels(low, high, demand, one.turn, one.slope)
+    up, down = one.losses(x)
+    return up - down, np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + down
+
+
+def _loss(one: Line, x: float) -> float:
+    up, down = one.losses(np.array([x]))
+    return float(up[0] - down[0])
