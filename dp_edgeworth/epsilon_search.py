@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth import lattice, spectral, tilts
+from dp_edgeworth import lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
@@ -20,7 +20,8 @@ NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left o
 RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
 _TINY = 5e-324
-Contour = spectral.Contour | lattice.LatticeContour
+Contour = spectral.Contour | lattice.LatticeContour | strata.Strata
+_STRATA_SHARE = -20.0  # log of what each charge of the strata may be of delta
 
 
 def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndarray, tolerance: float,
@@ -66,7 +67,12 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
     contour, cuts = None, not complement and math.isinf(whole.finite_supremum)
     for cut in (False, True) if cuts else (False,):
-        if cut:  # Rare losses far above the target hide it: without them everything happens on one scale.
+        if cut:  # Rare losses far above the target hide it.
+            goal = _Goal(index, targets, slack, tolerance, 0.0, complement)
+            contour = _stratified(whole, goal, log_delta, result) or contour
+            if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
+                break
+            # Without them everything happens on one scale.
             composition = whole.truncated(log_delta - NEGLIGIBLE)
         start = _start(composition, log_delta, open_targets, finite - margin, result)
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
@@ -137,6 +143,28 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
             guess, slope = float(found[1][0]), float(slopes[0])
             narrow = result.upper[me[0]] - result.lower[me[0]] <= goal.tolerance * max(1.0, result.lower[me[0]])
             if narrow or contour.size > _MANY_FREQUENCIES:
+                break
+    except RuleTooLargeError:
+        pass
+    return contour
+
+
+def _stratified(composition: Composition, goal: _Goal, log_delta: float, result: Bounds) -> Contour | None:
+    """Strata until the interval of one target is as narrow as it was asked for; the last of them."""
+    number, me, contour = goal.number, np.array([goal.number]), None
+    planner = strata.planner(composition, log_delta, float(result.upper[number]), _STRATA_SHARE)
+    if planner is None:
+        return None
+    guess = planner.guess(float(result.lower[number]), float(result.upper[number]))
+    slope = planner.slope(guess)
+    try:
+        for finer in (1.0, 1.0, 2.0, 6.0):
+            contour = planner.contour(guess, slope, goal.tolerance * max(1.0, guess), finer)
+            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            result.put(me, *found)
+            guess, slope = float(found[1][0]), float(slopes[0])
+            narrow = result.upper[number] - result.lower[number] <= goal.tolerance * max(1.0, result.lower[number])
+            if narrow or contour.size > _MANY_FREQUENCIES or guess <= 0.0:
                 break
     except RuleTooLargeError:
         pass

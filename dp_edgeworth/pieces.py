@@ -8,6 +8,7 @@ leaf without its largest losses, `Large` a range of large losses divided by (abo
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement
 from dp_edgeworth.panels import cut_panels
 from dp_edgeworth.pllr import Demand, Mixed, Pllr, Rule, Subsampled, subsampled_loss
-from dp_edgeworth.trapezoid import log_normal_floor, posterior, reach_of
+from dp_edgeworth.trapezoid import log_normal_floor, posterior
 
 MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
 _STEEPEST = 30.0  # shifts beyond this have rules of their own
@@ -98,10 +99,16 @@ def is_heavy(pllr: Pllr) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Small(Pllr):
-    """A leaf without its largest losses: part i of it only up to x = ends[i] (infinity: a part that is no line, whole)."""
+    """A leaf without its largest losses: part i of it only up to x = ends[i] (infinity: a part that is no line, whole).
+
+    Its rules hold for tilts of at least `least` only. Most negative losses do not count there: what lies below starts[i] carries less
+    than e^{-digits} of E_Q[e^{cL}], and is left out of the rule. The control variate is told so (`Rule.missing`).
+    """
 
     leaf: Pllr
     ends: tuple[float, ...]
+    starts: tuple[float, ...]
+    least: float
 
     @property
     def supremum(self) -> float:  # type: ignore[override]
@@ -109,18 +116,26 @@ class Small(Pllr):
         return max(part.supremum if one is None else _loss(one, end)
                    for one, end, (_, part) in zip(found, self.ends, parts_of(self.leaf), strict=True))
 
-    def log_missing(self) -> tuple[float, float]:
-        """log of the P-mass and of the Q-mass that were left out."""
-        return _log_masses(self.leaf, [(end, math.inf) for end in self.ends])
+    @functools.cached_property
+    def log_cut(self) -> float:
+        """log of the Q-mass of the losses that are too large."""
+        return log_masses(self.leaf, [(end, math.inf) for end in self.ends])[1]
+
+    @functools.cached_property
+    def missing(self) -> np.ndarray:
+        """P-mass and Q-mass of all that is left out of the rule."""
+        total = np.exp(log_masses(self.leaf, [(end, math.inf) for end in self.ends]))
+        for (weight, part), start in zip(parts_of(self.leaf), self.starts, strict=True):
+            one = line(part)
+            if one is not None:
+                total = total + weight * np.array([weights @ special.ndtr(start - shifts) for shifts, weights in (one.p, one.q)])
+        return total
 
     def rule(self, demand: Demand) -> Rule:
-        """Below the panels a normal tail is left out, e^{-digits - 1} in all, where L <= 0; by Jensen's inequality E_P[e^{sL}] of what
-        is kept is at least (1 - missing Q-mass)^s, s >= 1, which is paid for in digits."""
-        log_p, log_q = self.log_missing()
-        extra = -max(demand.high, 1.0) * math.log1p(-min(math.exp(log_q), 0.9))
-        finer = dataclasses.replace(demand, log_count=demand.log_count + extra + 3.0)
+        """By Jensen's inequality E_P[e^{sL}] of what is kept is at least (1 - missing Q-mass)^s, s >= 1, which is paid for in digits."""
+        finer = dataclasses.replace(demand, log_count=demand.log_count + jensen(self.log_cut, demand.high))
         values, log_weights, edges, density, heaviest = [], [], None, None, 0.0
-        for (weight, part), end in zip(parts_of(self.leaf), self.ends, strict=True):
+        for (weight, part), start, end in zip(parts_of(self.leaf), self.starts, self.ends, strict=True):
             one = line(part)
             if one is None:
                 rule = part.rule(finer)
@@ -128,11 +143,10 @@ class Small(Pllr):
                 log_weights.append(rule.log_weights[0] + math.log(weight))
                 found = None if rule.edges is None or rule.cell_log_density is None else (rule.edges, rule.cell_log_density)
             else:
-                low = float(one.p[0].min()) - reach_of(finer)
-                x, logs = _nodes(one, low, end, finer)
+                x, logs = _nodes(one, start, end, finer)
                 values.append(x)
                 log_weights.append(logs + math.log(weight))
-                grid = np.linspace(low, end, 257)[None]
+                grid = np.linspace(start, end, 257)[None]
                 up, down = one.losses(grid)
                 found = up - down, one.floor(grid)
             if weight > heaviest:
@@ -140,7 +154,7 @@ class Small(Pllr):
                 edges, density = (None, None) if found is None else (found[0], found[1] + math.log(weight))
         none = np.zeros(1)
         return Rule(np.concatenate(values)[None], np.concatenate(log_weights)[None], none, none, edges, density,
-                    np.exp(np.array([[log_p], [log_q]])))
+                    self.missing[:, None])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,12 +187,28 @@ class Large(Pllr):
         return Rule(loss, logs, none, none, None, None, missing)
 
 
+def jensen(log_cut: float, high: float) -> float:
+    """Digits for -log E_P[e^{sL}; kept] <= -s log(1 - Q-mass left out), 1 <= s <= high, and three more."""
+    return 3.0 - max(high, 1.0) * math.log1p(-min(math.exp(log_cut), 0.9))
+
+
+def start_of(one: Line, least: float, digits: float) -> float:
+    """The x below which E_Q[e^{cL}] has at most e^{-digits}, for c >= least: L and the mass below x increase, so where
+    c L(x) + log Q(below x) is that small."""
+    x = np.linspace(float(one.p[0].min()) - math.sqrt(2.0 * (digits + 1.0)) - 0.5, 0.0, 600)
+    up, down = one.losses(x)
+    below = np.logaddexp.reduce(np.log(one.q[1]) + special.log_ndtr(x[:, None] - one.q[0]), axis=1)
+    small = least * np.minimum(up - down, 0.0) + below <= -digits - 1.0
+    return float(x[max(int(np.argmin(small)) - 1, 0)])
+
+
 def log_mass(leaf: Pllr, ranges: list[tuple[float, float]]) -> float:
     """log of the Q-mass of such a range, not rounded outwards (`MASS_ERROR`)."""
-    return _log_masses(leaf, ranges)[1]
+    return log_masses(leaf, ranges)[1]
 
 
-def _log_masses(leaf: Pllr, ranges: list[tuple[float, float]]) -> tuple[float, float]:
+def log_masses(leaf: Pllr, ranges: list[tuple[float, float]]) -> tuple[float, float]:
+    """The same of P and of Q."""
     logs = [(-math.inf, -math.inf)]
     for (weight, part), (low, high) in zip(parts_of(leaf), ranges, strict=True):
         one = line(part)

@@ -1,28 +1,34 @@
 """Certified bounds of delta(epsilon) where a few rare, large losses carry it: strata by the number of large losses.
 
 On one contour the amplitude e^{K(c) - c eps} of a heavy-tailed sum is far above delta, and what rounding does to it hides the answer.
-Cut every heavy leaf i (count m_i, measure A_i of its losses under Q) at x = t_i and x = T_i into positive measures
+Cut the losses of every heavy leaf i (count m_i, measure A_i under Q) at two thresholds into positive measures
 
-    A_i = S_i + B_i + R_i,       S_i small (below t_i), B_i large, R_i beyond T_i ("rest"),       q_i = B_i(R), r_i = R_i(R).
+    A_i = S_i + B_i + F_i      small, large, far;      q_i the Q-mass of B_i;  f_i and g_i the Q-mass and the P-mass of F_i.
 
 Theorem (strata). With the payoff h = (1 - e^{eps - .})_+, O the law of all other leaves, and for k = (k_1, ..., k_n)
 
     G_k(eps) = prod_i C(m_i, k_i) int h d[O * S_1^{*(m_1 - k_1)} * B_1^{*k_1} * ... * S_n^{*(m_n - k_n)} * B_n^{*k_n}],
+    D(eps)   = Q(O finite) [1 - prod_i (1 - f_i)^{m_i}] - e^eps P(O finite) [1 - prod_i (1 - g_i)^{m_i}],
 
-    sum_{k in N} G_k  <=  G  <=  sum_{k in N} G_k + sum_{k not in N, |k| <= M} C_k + (sum_i m_i q_i)^{M+1} / (M+1)! + sum_i m_i r_i
+    sum_{k in N} G_k + max(D, 0)  <=  G  <=  sum_{k in N} G_k + sum_{k not in N, |k| <= M} C_k + (sum_i m_i q_i)^{M+1} / (M+1)! + U
 
-for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0.
-Proof: expand prod_i A_i^{*m_i} by the binomial theorem; all terms are positive measures, which gives the left inequality, and h <= 1. Some
-loss is beyond its T_i with probability at most sum m_i r_i. More than M losses are large with probability at most the expected number
-of (M+1)-sets of large losses, the elementary symmetric polynomial of degree M+1 of the q's, at most (sum m_i q_i)^{M+1} / (M+1)!.
+for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0, and U is either
+of  sum_i m_i f_i  and  max(D, 0) + (sum_i m_i g_i) e^{(1 + l) eps - l t + K(-1 - l)},  t the far threshold, any l > 0.
+Proof. Expand prod_i A_i^{*m_i}; all terms are positive measures. Those without a far loss are the G_k. More than M losses are large
+with probability at most the expected number of (M+1)-sets of large losses, an elementary symmetric polynomial of the q's, at most
+(sum m_i q_i)^{M+1} / (M+1)!; and h <= 1. The terms with a far loss: h = (1 - e^{eps - Y}) + (e^{eps - Y} - 1)_+. The first part has the
+expectation D, because E_Q[e^{-Y}; event] is the P-mass of the event. The second is not negative, and its expectation is at most
+e^eps P(some loss is far, Y < eps) <= e^eps sum_i m_i E_P[e^{-l (Y - eps)}; L_i > t] <= e^{eps + l eps} sum_i m_i g_i e^{-l t} prod' of
+the other E_P[e^{-l L}], each of which is at least 1 (Jensen, E_P[L] <= 0), so that the product over all leaves, e^{K(-1-l)}, is an upper
+bound of prod'. (Leaves that are infinite with positive probability under P or Q: no U of the second kind is used.)
 
 Each G_k with k in N is bounded by the theorem of `spectral.py`, on a contour of its own. That theorem speaks of any finite positive
 measure; of its mass it uses only that it is at most 1 (the aliases on the left, `plan` with K(0) <= 0), so B_i is divided by a number
-e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a stratum are bounded, and those of k = 1 that are above
-epsilon are as likely as delta: its amplitude is close to delta. What is charged besides the terms of `spectral.py`:
+e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a stratum are bounded, and its amplitude is close to what it
+adds to delta. What is charged besides the terms of `spectral.py`:
 
-    masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + sum m_i q_i)
-            in K; q_i and r_i themselves are raised by 1e-6 where they are bounds.
+    masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + all that is
+            missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 1e-11 of the terms it subtracts.
     factor  log of prod C(m_i, k_i) e^{k_i b_i}: 1e-14 of the sum of its terms' sizes.
 
 `Planner` chooses thresholds, tilts and strata, from unproved numbers; nothing that is proved depends on them.
@@ -35,12 +41,13 @@ import itertools
 import math
 
 import numpy as np
+from scipy import special
 
 from dp_edgeworth import spectral
 from dp_edgeworth.composition import EPSILON, Composition, psi
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
-from dp_edgeworth.pieces import MASS_ERROR, Large, Small, is_heavy, lines_of, log_mass
-from dp_edgeworth.pllr import Pllr, RuleTooLargeError
+from dp_edgeworth.pieces import MASS_ERROR, Large, Small, Line, is_heavy, jensen, lines_of, log_mass, log_masses, start_of
+from dp_edgeworth.pllr import DIGITS, Pllr, RuleTooLargeError
 from dp_edgeworth.spectral import LogBounds, log_kappa
 
 _THRESHOLDS, _TILTS, _NODES = 48, 72, 2000
@@ -48,6 +55,7 @@ _MOST_LARGE = 6
 _MOST_HEAVY = 3
 _MOST_STRATA = 10
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
+_LEAST = 0.1  # of the planned tilt: the smallest that a contour may use
 _MASS_ROUNDING, _FACTOR_ROUNDING = 1e-12, 1e-14
 
 
@@ -63,11 +71,41 @@ class _Stratum:
 
 
 @dataclasses.dataclass(frozen=True)
+class Far:
+    """What the terms with a far loss add: D of the theorem, and both upper bounds."""
+
+    log_near_q: float  # sum m_i log(1 - f_i)
+    log_near_p: float
+    log_gap: float  # sum m_i log((1 - f_i) / (1 - g_i)), to relative accuracy
+    log_any: float  # log sum m_i f_i, rounded up
+    slopes: np.ndarray  # l of the theorem, and what its bound is at eps = 0, in logarithms
+    log_bounds: np.ndarray
+    plain: bool  # no infinite losses: D may be used
+
+    def slope(self, eps: np.ndarray) -> np.ndarray:
+        """dD / d eps."""
+        return np.exp(np.minimum(eps, 700.0)) * math.expm1(self.log_near_p) if self.plain else np.zeros(len(eps))
+
+    def bounds(self, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lower bound, estimate and upper bound; D = (near_p - near_q) - (e^eps - 1) (1 - near_p)."""
+        if not self.plain:
+            return np.zeros(len(eps)), np.zeros(len(eps)), np.full(len(eps), math.exp(self.log_any))
+        gained = -math.exp(self.log_near_p) * math.expm1(self.log_gap)
+        paid = -np.expm1(np.minimum(eps, 700.0)) * math.expm1(self.log_near_p)
+        middle, error = gained - paid, 1e-11 * (gained + paid)
+        with np.errstate(over="ignore"):
+            late = np.exp(np.minimum((self.log_bounds + np.outer(eps, 1.0 + self.slopes)).min(axis=1), 300.0)) * (1.0 + 1e-9)
+        most = np.minimum(np.maximum(middle + error, 0.0) + late, math.exp(self.log_any))
+        return np.maximum(middle - error, 0.0), np.clip(middle, 0.0, most), most
+
+
+@dataclasses.dataclass(frozen=True)
 class Strata:
     """The sum of the theorem, with the interface of one contour."""
 
     parts: tuple[_Stratum, ...]
-    log_rest: float  # log of the probability of more than M large losses, or of one beyond T
+    log_rest: float  # log of the probability of more than M large losses
+    far: Far
 
     @property
     def tilt(self) -> float:
@@ -80,7 +118,9 @@ class Strata:
     def bounds(self, epsilon: np.ndarray) -> LogBounds:
         """The theorem of the module's header at every epsilon."""
         eps = np.atleast_1d(np.asarray(epsilon, float))
-        lower, middle, upper = (np.full(len(eps), log) for log in (-math.inf, -math.inf, self.log_rest))
+        with np.errstate(divide="ignore"):
+            lower, middle, upper = (np.log(part) for part in self.far.bounds(eps))
+        upper = np.logaddexp(upper, self.log_rest)
         logs, slopes = [], []
         for part in self.parts:
             factor, error = part.log_factor, part.log_factor_error
@@ -95,7 +135,8 @@ class Strata:
             logs.append(b.estimate + factor)
             slopes.append(b.slope)
         shares = np.exp(np.nan_to_num(np.array(logs) - middle, nan=-math.inf, posinf=0.0))
-        slope = (shares * np.array(slopes)).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = (shares * np.array(slopes)).sum(axis=0) + self.far.slope(eps) * np.exp(-middle)
         slope = np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
         lower, upper = lower - _FACTOR_ROUNDING, upper + _FACTOR_ROUNDING
         lower, upper = np.where(np.isnan(lower), -math.inf, lower), np.where(np.isnan(upper), math.inf, upper)
@@ -103,22 +144,22 @@ class Strata:
 
 
 class _Heavy:
-    """One heavy leaf on a grid of x: rough K of its small and large parts for every threshold and tilt."""
+    """One heavy leaf on a grid of x, up to a loss that is not worth looking at."""
 
     def __init__(self, leaf: Pllr, count: int, log_tail: float):
         self.leaf, self.count = leaf, count
         self.lines = list(lines_of(leaf))
-        self.furthest = []  # T_i of every part, as x
-        values, log_weights = [], []
+        self.furthest = []  # of every part, as x
+        grids, values, log_weights = [], [], []
         for weight, one in self.lines:
             if one is None:
                 self.furthest.append(math.inf)
                 continue
             reach = np.linspace(0.0, one.turn + math.sqrt(2.0 * (abs(log_tail) + 10.0)) + 1.0, _NODES)
-            far = float(np.interp(-(log_tail - math.log(len(self.lines) * weight)), -one.log_tails(reach)[1], reach))
-            self.furthest.append(far)
-            x = np.linspace(float(one.p[0].min()) - 9.0, far, _NODES)
+            self.furthest.append(float(np.interp(-(log_tail - math.log(len(self.lines) * weight)), -one.log_tails(reach)[1], reach)))
+            x = np.linspace(float(one.p[0].min()) - 9.0, self.furthest[-1], _NODES)
             up, down = one.losses(x)
+            grids.append((x, up - down))
             values.append(up - down)
             log_weights.append(math.log(weight * (x[1] - x[0])) - 0.5 * x * x - LOG_SQRT_2PI + down)
         self.values, self.log_weights = np.concatenate(values), np.concatenate(log_weights)
@@ -137,25 +178,49 @@ class _Heavy:
             cuts.append(float(np.interp(loss, up - down, x)))
         return cuts
 
-    def tables(self, thresholds: np.ndarray, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """K of the small part and of the large part, one row per threshold; log of the Q-mass of the large part."""
+    def tables(self, thresholds: np.ndarray, far: float, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rough K of the small part and of the large part up to `far`, one row per threshold; log of the Q-mass of the large part."""
+        used = max(int(np.searchsorted(self.values, far)), 3)
+        values, log_weights = self.values[:used], self.log_weights[:used]
         s = np.append(tilts, 0.0)[:, None] + 1.0
-        joint = self.log_weights + s * self.values
-        cuts = np.searchsorted(self.values, thresholds)
-        starts = np.clip(cuts, 1, len(self.values) - 1)
+        joint = log_weights + s * values
+        cuts = np.searchsorted(values, thresholds)
+        starts = np.clip(cuts, 1, used - 1)
         pieces = np.logaddexp.reduceat(joint, np.append(0, starts), axis=1)
         large = np.logaddexp.accumulate(pieces[:, :0:-1], axis=1)[:, ::-1].T  # (thresholds, tilts + 1)
-        large[cuts >= len(self.values) - 1] = -math.inf
+        large[cuts >= used - 1] = -math.inf
         direct = np.logaddexp.accumulate(pieces[:-1, :-1], axis=1).T
-        weights, exponents = np.exp(self.log_weights), s[:-1] * self.values
+        weights, exponents = np.exp(log_weights), s[:-1] * values
         bends = np.where(exponents < 1.0, weights * psi(np.minimum(exponents, 1.0)),
                          np.exp(np.minimum(joint[:-1], 300.0)) - weights * (1.0 + exponents))
-        bends = np.cumsum(bends - s[:-1] * weights * psi(np.minimum(self.values, 300.0)), axis=1)
-        p_mass = np.cumsum(weights[::-1])[::-1]
+        bends = np.cumsum(bends - s[:-1] * weights * psi(np.minimum(values, 300.0)), axis=1)
+        p_mass = np.cumsum(np.exp(self.log_weights)[::-1])[::-1]
         q_mass = np.cumsum(np.exp(self.log_weights + self.values)[::-1])[::-1]
         gain = bends[:, starts - 1].T - p_mass[starts][:, None] + (s[:-1] * (p_mass - q_mass)[starts]).T
         small = np.where(gain < 0.5, np.log1p(np.clip(gain, -0.999, 0.5)), direct)
         return small, large[:, :-1], large[:, -1]
+
+
+class _Tables:
+    """Rough Chernoff exponents K_k(c) of all strata: thresholds x strata x tilts; and the log-probability of more than M large losses."""
+
+    def __init__(self, heavy: list[_Heavy], numbers: list[tuple[int, ...]], thresholds: np.ndarray, far: float, tilts: np.ndarray,
+                 others: np.ndarray):
+        self.thresholds, self.tilts, self.log_kappa = thresholds, tilts, log_kappa(tilts)
+        tables = [leaf.tables(thresholds, far, tilts) for leaf in heavy]
+        exponents = [sum((_log_binomial(leaf.count, n) + (leaf.count - n) * small + (n * large if n else 0.0)
+                          for leaf, n, (small, large, _) in zip(heavy, k, tables, strict=True)), others[None]) for k in numbers]
+        self.exponents = np.array(exponents).swapaxes(0, 1)
+        log_count = np.logaddexp.reduce([math.log(leaf.count) + mass for leaf, (_, _, mass) in zip(heavy, tables, strict=True)])
+        order = np.arange(_MOST_LARGE + 1)
+        self.beyond = (order + 1) * log_count[:, None] - np.array([math.lgamma(n + 2.0) for n in order])
+        self.beyond[:, order >= sum(leaf.count for leaf in heavy)] = -math.inf
+
+    def chernoff(self, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+        """log Chernoff bound and its tilt, per threshold and stratum."""
+        exponents = self.exponents + self.log_kappa - self.tilts * epsilon
+        best = np.argmin(exponents, axis=2)
+        return np.take_along_axis(exponents, best[..., None], axis=2)[..., 0], self.tilts[best]
 
 
 class Planner:
@@ -163,26 +228,36 @@ class Planner:
 
     def __init__(self, composition: Composition, log_delta: float, most: float, log_share: float):
         """`most`: an upper bound of epsilon. `log_share`: log of the relative error of delta that may be spent on each charge."""
-        self.composition, self.log_delta, self.log_share = composition, log_delta, log_share
+        self.composition, self.log_delta, self.log_share, self.most = composition, log_delta, log_share, most
         heavy = [(pllr, count) for pllr, count in composition.counts.items() if is_heavy(pllr)]
         log_tail = log_delta + log_share - math.log(max(sum(count for _, count in heavy), 1))
         self.heavy = [_Heavy(pllr, count, log_tail) for pllr, count in heavy]
         self.others = {pllr: count for pllr, count in composition.counts.items() if not is_heavy(pllr)}
-        self.thresholds = most * np.geomspace(1e-3, 1.5, _THRESHOLDS)
-        self.tilts = np.geomspace(0.05, 1e5, _TILTS) / most
-        tables = [leaf.tables(self.thresholds, self.tilts) for leaf in self.heavy]
-        # Chernoff exponents K_k(c) of every stratum: thresholds x strata x tilts
         self.numbers = [k for k in itertools.product(*(range(min(leaf.count, _MOST_LARGE) + 1) for leaf in self.heavy))
                         if sum(k) <= _MOST_LARGE]
-        rest = np.zeros(len(self.tilts))
-        if self.others:
-            rest = self._others_cgf()
-        self.exponents = np.array([sum((_log_binomial(leaf.count, n) + (leaf.count - n) * small + (n * large if n else 0.0)
-                                        for leaf, n, (small, large, _) in zip(self.heavy, k, tables, strict=True)),
-                                       np.zeros((len(self.thresholds), len(self.tilts)))) for k in self.numbers]).swapaxes(0, 1) + rest
-        log_count = np.logaddexp.reduce([math.log(leaf.count) + mass for leaf, (_, _, mass) in zip(self.heavy, tables, strict=True)])
-        order = np.arange(_MOST_LARGE + 1)
-        self.beyond = (order + 1) * log_count[:, None] - np.array([math.lgamma(n + 2.0) for n in order])
+        self.largest = max(float(leaf.values[-1]) for leaf in self.heavy)
+        self.tilts = np.geomspace(min(0.05 / most, 0.1 / self.largest), 1e5 / most, _TILTS)
+        self.rest = self._others_cgf() if self.others else np.zeros(len(self.tilts))
+        self.tables = self._tables(math.inf)
+        self.plain = composition.log_finite == 0.0 and composition.log_kept == 0.0
+        self.late_slopes, self.late_cgf = self._late()
+
+    def _tables(self, far: float) -> _Tables:
+        thresholds = min(self.most, far) * np.geomspace(1e-3, 1.5, _THRESHOLDS)
+        return _Tables(self.heavy, self.numbers, thresholds[thresholds < far], far, self.tilts, self.rest)
+
+    def _late(self) -> tuple[np.ndarray, np.ndarray]:
+        """The l of the theorem and K(-1 - l), rounded up, for a few l."""
+        slopes, cgf = np.geomspace(0.3, 300.0, 8) / self.most, []
+        if not self.plain:
+            return slopes[:0], slopes[:0]
+        for slope in slopes:
+            try:
+                k = self.composition.cgf([-1.0 - slope], self.composition.demand(-1.0 - slope, 0.0))[:, 0]
+            except RuleTooLargeError:
+                break
+            cgf.append(float(k[0] + k[3]) + 8.0 * EPSILON * abs(float(k[0])))
+        return slopes[:len(cgf)], np.array(cgf)
 
     def _others_cgf(self) -> np.ndarray:
         """Rough K of all leaves that are not split, infinite where no rule is fine enough."""
@@ -194,16 +269,14 @@ class Planner:
                 break
         return result
 
-    def _chernoff(self, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-        """log Chernoff bound and the index of its tilt, per threshold and stratum."""
-        exponents = self.exponents + log_kappa(self.tilts) - self.tilts * epsilon
-        best = np.argmin(exponents, axis=2)
-        return np.take_along_axis(exponents, best[..., None], axis=2)[..., 0], best
-
     def log_estimate(self, epsilon: float) -> float:
         """About log delta(epsilon), from above: the sum of the Chernoff bounds for the best threshold."""
-        bounds, _ = self._chernoff(epsilon)
-        return float(np.logaddexp(np.logaddexp.reduce(bounds, axis=1), self.beyond[:, -1]).min())
+        bounds, _ = self.tables.chernoff(epsilon)
+        return float(np.logaddexp(np.logaddexp.reduce(bounds, axis=1), self.tables.beyond[:, -1]).min())
+
+    def slope(self, epsilon: float) -> float:
+        """About |d log delta / d epsilon|."""
+        return max(abs(self.log_estimate(1.01 * epsilon) - self.log_estimate(0.99 * epsilon)) / (0.02 * epsilon), 1e-3)
 
     def guess(self, low: float, high: float) -> float:
         """Where the estimate crosses log delta."""
@@ -212,85 +285,131 @@ class Planner:
             low, high = (middle, high) if self.log_estimate(middle) > self.log_delta else (low, middle)
         return 0.5 * (low + high)
 
-    def contour(self, epsilon: float, slope: float, tolerance: float) -> Strata:
+    def contour(self, epsilon: float, slope: float, tolerance: float, finer: float = 1.0) -> Strata:
         """The strata for one epsilon; RuleTooLargeError where there are none."""
-        chosen = self._choice(epsilon)
-        if chosen is None:
-            raise RuleTooLargeError("no threshold")
-        row, needed, most = chosen
-        bounds, best = self._chernoff(epsilon)
-        leaves, logs = self._leaves(float(self.thresholds[row]))
-        log_count = np.logaddexp.reduce([math.log(leaf.count) + log for leaf, (log, _) in zip(self.heavy, logs, strict=True)])
-        far = np.logaddexp.reduce([math.log(leaf.count) + log for leaf, (_, log) in zip(self.heavy, logs, strict=True)])
-        rest = np.logaddexp((most + 1) * log_count - math.lgamma(most + 2.0), far) + 2.0 * (most + 1) * MASS_ERROR
-        missing = math.exp(min(np.logaddexp(log_count, far), 300.0))
+        loss = self._far_loss(epsilon)
+        ends = [leaf.cut(loss) for leaf in self.heavy]
+        tables = self._tables(loss)
+        row, needed, most = self._choice(tables, epsilon)
+        _, tilts = tables.chernoff(epsilon)
+        cuts = [leaf.cut(float(tables.thresholds[row])) for leaf in self.heavy]
+        ranges = [list(zip(*pair, strict=True)) for pair in zip(cuts, ends, strict=True)]
+        sizes = [log_mass(leaf.leaf, each) for leaf, each in zip(self.heavy, ranges, strict=True)]
+        log_rest = -math.inf
+        if most < sum(leaf.count for leaf in self.heavy):
+            log_count = float(np.logaddexp.reduce([math.log(leaf.count) + size for leaf, size in zip(self.heavy, sizes, strict=True)]))
+            log_rest = (most + 1) * (log_count + 2.0 * MASS_ERROR) - math.lgamma(most + 2.0) + 1e-12
         parts = []
         for i, numbers in enumerate(self.numbers):
-            if sum(numbers) > most or any(n and math.isinf(log) for n, (log, _) in zip(numbers, logs, strict=True)):
+            if sum(numbers) > most or any(n and math.isinf(size) for n, size in zip(numbers, sizes, strict=True)):
                 continue  # more large losses than M, or than there are
-            composition = Composition(self._counts(leaves, numbers))
-            factor, error = self._factor(leaves, numbers)
-            tilt = float(self.tilts[best[row, i]])
-            if i in needed:
-                parts.append(self._on_contour(composition, tilt, epsilon, slope, tolerance, factor, error, sum(numbers) + missing))
-            else:
-                k = composition.cgf([tilt])[:, 0]
-                charge = _MASS_ROUNDING * (1.0 + tilt) * (1.0 + sum(numbers) + missing)
-                log_bound = float(k[0] + k[3] + log_kappa(np.array(tilt))) + charge
-                parts.append(_Stratum(factor, error, None, tilt, log_bound))
-        return Strata(tuple(parts), float(rest))
+            parts.append(self._stratum(numbers, cuts, ranges, sizes, float(tilts[row, i]), epsilon, slope,
+                                       tolerance if i in needed else None, finer))
+        return Strata(tuple(parts), log_rest, self._far(ends, loss))
 
-    def _on_contour(self, composition: Composition, tilt: float, epsilon: float, slope: float, tolerance: float, factor: float,
-                    error: float, masses: float) -> _Stratum:
-        found = spectral.contour(composition, tilt, epsilon, self.log_delta - factor, tolerance, slope=slope)
-        charge = _MASS_ROUNDING * (1.0 + masses)
+    def _stratum(self, numbers: tuple[int, ...], cuts: list[list[float]], ranges: list[list[tuple[float, float]]],
+                 sizes: list[float], tilt: float, epsilon: float, slope: float, tolerance: float | None,
+                 finer: float) -> _Stratum:
+        """One G_k, or C_k where no tolerance is given."""
+        counts, missing, terms = dict(self.others), float(sum(numbers)), []
+        for leaf, n, ends, each, size in zip(self.heavy, numbers, cuts, ranges, sizes, strict=True):
+            if n < leaf.count:
+                digits = DIGITS + math.log(self.composition.total) + jensen(
+                    log_mass(leaf.leaf, [(x, math.inf) for x in ends]), 5.0 * tilt + 2.0)
+                starts = tuple(-math.inf if one is None else start_of(one, _LEAST * tilt, digits) for _, one in leaf.lines)
+                small = Small(leaf.leaf, tuple(ends), starts, _LEAST * tilt)
+                counts[small] = leaf.count - n
+                missing += leaf.count * float(small.missing.sum())
+            if n:
+                large = Large(leaf.leaf, tuple(each), size + MASS_ERROR)
+                counts[large] = n
+                terms += [_log_binomial(leaf.count, n), n * large.log_size]
+        composition, factor = Composition(counts), math.fsum(terms)
+        error = _FACTOR_ROUNDING * (math.fsum(map(abs, terms)) + 10.0)
+        charge = _MASS_ROUNDING * (1.0 + missing)
+        if tolerance is None:
+            k = composition.cgf([tilt])[:, 0]
+            return _Stratum(factor, error, None, tilt, float(k[0] + k[3] + log_kappa(np.array(tilt))) + charge * (1.0 + tilt))
+        found = spectral.contour(composition, tilt, epsilon, self.log_delta - factor, tolerance, finer, slope)
+        if min(found.tilt, float(found.other_tilts[found.other_tilts > 0.0].min())) < _LEAST * tilt:
+            raise RuleTooLargeError("a tilt that the rules were not made for")
         found = dataclasses.replace(found, log_mgf_error=found.log_mgf_error + charge * (1.0 + found.tilt),
                                     other_log_bounds=found.other_log_bounds + charge * (1.0 + found.other_tilts))
         return _Stratum(factor, error, found, found.tilt)
 
-    def _choice(self, epsilon: float) -> tuple[int, set[int], int] | None:
+    def _far_loss(self, epsilon: float) -> float:
+        """The smallest loss from which on losses may count as far: either they are too rare, or too large to be made up for."""
+        if not len(self.late_slopes):
+            return self.largest * 1.01
+        losses = epsilon + (self.largest - epsilon) * np.geomspace(1e-6, 1.0, 60) if self.largest > epsilon else np.array([self.largest])
+        losses = losses[losses >= 1.5 * epsilon]
+        for loss in losses:
+            masses = [_far_masses(leaf, leaf.cut(float(loss))) for leaf in self.heavy]
+            log_p = np.logaddexp.reduce([math.log(leaf.count) + p for leaf, (p, _) in zip(self.heavy, masses, strict=True)])
+            if float((log_p + (1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf).min()) <= (
+                    self.log_delta + self.log_share):
+                return float(loss)
+        return self.largest * 1.01
+
+    def _far(self, ends: list[list[float]], loss: float) -> Far:
+        near_q, near_p, gap, log_f, log_g = [], [], [], [], []
+        for leaf, each in zip(self.heavy, ends, strict=True):
+            log_p, log_q = _far_masses(leaf, each)
+            p, q = math.exp(log_p), math.exp(log_q)
+            near_q.append(leaf.count * math.log1p(-q))
+            near_p.append(leaf.count * math.log1p(-p))
+            gap.append(leaf.count * math.log1p(-_far_excess(leaf, each) / (1.0 - p)))
+            log_f.append(math.log(leaf.count) + log_q + MASS_ERROR)
+            log_g.append(math.log(leaf.count) + log_p + MASS_ERROR)
+            loss = min(loss, min((_least_loss(one, x) for (_, one), x in zip(leaf.lines, each, strict=True) if one is not None)))
+        late = self.late_cgf - self.late_slopes * loss + float(np.logaddexp.reduce(log_g)) + 1e-9
+        return Far(math.fsum(near_q), math.fsum(near_p), math.fsum(gap), float(np.logaddexp.reduce(log_f)), self.late_slopes, late,
+                   self.plain and len(late) > 0)
+
+    def _choice(self, tables: _Tables, epsilon: float) -> tuple[int, set[int], int]:
         """The row of the cheapest threshold, the strata that need a contour, and the largest number M of large losses."""
-        bounds, best = self._chernoff(epsilon)
+        bounds, tilts = tables.chernoff(epsilon)
         limit = self.log_delta + self.log_share
         sizes = np.array([sum(k) for k in self.numbers])
         cheapest: tuple[float, tuple[int, set[int], int]] | None = None
-        for row in range(len(self.thresholds)):
-            enough = np.flatnonzero(self.beyond[row] <= limit)
+        for row in range(len(tables.thresholds)):
+            enough = np.flatnonzero(tables.beyond[row] <= limit)
             if not len(enough):
                 continue
             most = int(enough[0])
             needed = np.flatnonzero((bounds[row] > limit - 2.0) & (sizes <= most))
             if not 0 < len(needed) <= _MOST_STRATA:
                 continue
-            tilts = self.tilts[best[row, needed]]
-            losses = bounds[row, needed] - log_kappa(tilts) - self.log_delta
-            cost = float(((30.0 + losses) / (tilts * epsilon) + 1.0).sum() + np.expm1(np.clip(losses - _FINE_LOSS, 0.0, 100.0)).sum())
+            each = tilts[row, needed]
+            losses = bounds[row, needed] - log_kappa(each) - self.log_delta
+            cost = float(((30.0 + losses) / (each * epsilon) + 1.0).sum() + np.expm1(np.clip(losses - _FINE_LOSS, 0.0, 100.0)).sum())
             if cheapest is None or cost < cheapest[0]:
                 cheapest = cost, (row, set(needed.tolist()), most)
-        return None if cheapest is None else cheapest[1]
+        if cheapest is None:
+            raise RuleTooLargeError("no threshold")
+        return cheapest[1]
 
-    def _leaves(self, threshold: float) -> tuple[list[tuple[Small, Large]], list[tuple[float, float]]]:
-        """The two parts of every heavy leaf; log of the Q-masses of the large part and of what is beyond."""
-        leaves, logs = [], []
-        for heavy in self.heavy:
-            cuts = heavy.cut(threshold)
-            ranges = list(zip(cuts, heavy.furthest, strict=True))
-            size = log_mass(heavy.leaf, ranges)
-            leaves.append((Small(heavy.leaf, tuple(cuts)), Large(heavy.leaf, tuple(ranges), size + MASS_ERROR)))
-            logs.append((size, log_mass(heavy.leaf, [(far, math.inf) for far in heavy.furthest])))
-        return leaves, logs
 
-    def _counts(self, leaves: list[tuple[Small, Large]], numbers: tuple[int, ...]) -> dict[Pllr, int]:
-        counts = dict(self.others)
-        for heavy, (small, large), n in zip(self.heavy, leaves, numbers, strict=True):
-            counts |= {pllr: count for pllr, count in ((small, heavy.count - n), (large, n)) if count}
-        return counts
+def _far_masses(leaf: _Heavy, ends: list[float]) -> tuple[float, float]:
+    """log of the P-mass and of the Q-mass beyond these x."""
+    return log_masses(leaf.leaf, [(x, math.inf) for x in ends])
 
-    def _factor(self, leaves: list[tuple[Small, Large]], numbers: tuple[int, ...]) -> tuple[float, float]:
-        """log of prod C(m_i, k_i) e^{k_i b_i} and its error."""
-        terms = [term for heavy, (_, large), n in zip(self.heavy, leaves, numbers, strict=True)
-                 for term in (_log_binomial(heavy.count, n), n * large.log_size)]
-        return math.fsum(terms), _FACTOR_ROUNDING * (math.fsum(map(abs, terms)) + 10.0)
+
+def _far_excess(leaf: _Heavy, ends: list[float]) -> float:
+    """Q-mass less P-mass beyond these x, without cancellation: by shifts, each against N(0, 1)."""
+    total = 0.0
+    for (weight, one), x in zip(leaf.lines, ends, strict=True):
+        if one is not None:
+            q, p = (float((weights * (special.ndtr(shifts - x) - special.ndtr(-x))).sum()) for shifts, weights in (one.q, one.p))
+            total += weight * (q - p)
+    return total
+
+
+def _least_loss(one: Line, x: float) -> float:
+    """The loss at x, rounded down."""
+    up, down = one.losses(np.array([x]))
+    loss = float(up[0] - down[0])
+    return loss - 1e-12 * abs(loss)
 
 
 def _log_binomial(m: int, k: int) -> float:
