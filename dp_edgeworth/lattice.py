@@ -12,7 +12,8 @@ both geometric series over the lattice points y_k >= y:
 because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
 points below y count 1: G(eps) + aliases = N + e^{-theta} V with
 N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
-Both tables over y are one FFT each. Aliases: G(eps + r a n) <= e^{K(c') - c' (y + r a n)}, a geometric series in r as in `spectral.py`.
+Both tables over y are one FFT each. Aliases: G(eps + r a n) <= e^{K(c') - c' (y + r a n)} and <= kappa(c') e^{K(c') - c' (eps + r a n)},
+geometric series in r as in `spectral.py`.
 
 Losses are lattice points only up to rounding: if every sum is within `shift` of its lattice point, then
 G_lattice(eps + shift) <= G(eps) <= G_lattice(eps - shift) (the other way round for c < 0).
@@ -76,8 +77,8 @@ class LatticeContour:
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
             lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
-            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 0.0))
-            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))
+            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 700.0 if self.tilt > 0 else 0.0))
+            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(eps, y) - lower, 0.0)))
         usable = np.isfinite(lower) & (slope > 0)
         sign = -1.0 if self.tilt > 0 else 1.0
         # A table that is negative beyond its error has one that was not charged: then nothing is proved.
@@ -90,10 +91,15 @@ class LatticeContour:
         first = np.log(np.maximum(self.first[index] + side * self.first_error, 0.0)) - abs(self.tilt) * self.spacing
         return np.logaddexp(first, factor + np.log(np.maximum(self.second[index] + side * self.second_error, 0.0)))
 
-    def _log_aliases(self, y: np.ndarray) -> np.ndarray:
-        """log of a bound of the aliases relative to e^{K(c) - c y}."""
-        return spectral.log_alias_bound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf,
-                                        self.spacing * self.size, y)
+    def _log_aliases(self, eps: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """log of a bound of the aliases relative to e^{K(c) - c y}: the better of e^{K(c') - c' y} and kappa(c') e^{K(c') - c' eps}.
+
+        The second is far better on a lattice so fine that the payoff of a step is tiny."""
+        period = self.spacing * self.size
+        plain = spectral.log_alias_bound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf, period, y)
+        with_kappa = self.other_log_mgfs + spectral.log_kappa(self.other_tilts)
+        other = spectral.log_alias_bound(self.other_tilts, with_kappa, self.tilt, self.log_mgf, period, eps) + self.tilt * (y - eps)
+        return np.minimum(plain, other)
 
 
 def contour(composition: Composition, tilt: float, epsilon: float, log_g: float, tolerance: float,
