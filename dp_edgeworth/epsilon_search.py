@@ -89,6 +89,8 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         contour = _refined(composition, whole, start, goal, log_delta, result) or contour
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
             break
+    if not (cuts or complement) and result.upper[index] - result.lower[index] > tolerance * max(1.0, result.lower[index]):
+        contour = _stratified(whole, _Goal(index, targets, slack, tolerance, 0.0, complement), log_delta, result) or contour
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
         return me
@@ -152,10 +154,10 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
 def _stratified(composition: Composition, goal: _Goal, log_delta: float, result: Bounds) -> Contour | None:
     """Strata until the interval of one target is as narrow as it was asked for; the last of them."""
     number, me, contour = goal.number, np.array([goal.number]), None
-    planner = strata.planner(composition, log_delta, float(result.upper[number]), _STRATA_SHARE)
-    if planner is None:
+    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), float(result.upper[number]), _STRATA_SHARE)
+    if found_plan is None:
         return None
-    guess = planner.guess(float(result.lower[number]), float(result.upper[number]))
+    planner, guess = found_plan
     slope = planner.slope(guess)
     try:
         for finer in (1.0, 1.0, 2.0, 6.0):

@@ -19,7 +19,7 @@ from scipy import special
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement
 from dp_edgeworth.panels import cut_panels
-from dp_edgeworth.pllr import Demand, Mixed, Pllr, Rule, Subsampled, subsampled_loss
+from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Rule, Subsampled, subsampled_loss
 from dp_edgeworth.trapezoid import log_normal_floor, posterior
 
 MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
@@ -185,6 +185,60 @@ class Large(Pllr):
         loss, logs, none = np.concatenate(values)[None], np.concatenate(log_weights)[None], np.zeros(1)
         missing = np.array([[1.0 - float(np.exp(logs).sum())], [1.0 - float(np.exp(logs + loss).sum())]])
         return Rule(loss, logs, none, none, None, None, missing)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trimmed(Pllr):
+    """A reversed sampled Gaussian, P = (1-p) N(0,1) + p N(mu,1) against Q = N(0,1), for tilts of at least `least`.
+
+    Its loss falls in x. Beyond some x the most negative losses carry less than e^{-digits} of E_Q[e^{cL}], which is at least 1 (Jensen,
+    E_Q[L] >= 0): they are left out of the rule, which steep tilts would make huge. The control variate is told so (`Rule.missing`).
+    """
+
+    leaf: Reversed
+    least: float
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        return self.leaf.supremum
+
+    @property
+    def _pair(self) -> tuple[float, float]:
+        assert isinstance(self.leaf.inner, Subsampled) and isinstance(self.leaf.inner.inner, GaussianShift)
+        return self.leaf.inner.inner.mu, self.leaf.inner.probability
+
+    def end(self, digits: float) -> float:
+        """The x beyond which -c L(x) + log Q(beyond x) is below -digits: both decrease."""
+        mu, p = self._pair
+        x = np.linspace(0.0, math.sqrt(2.0 * (digits + 1.0)) + 0.5, 600)
+        loss = np.maximum(subsampled_loss(mu * (x - 0.5 * mu), np.array(p)), 0.0)
+        return float(x[min(int(np.argmax(-self.least * loss + special.log_ndtr(-x) <= -digits - 1.0)) + 1, len(x) - 1)])
+
+    def missing(self, digits: float) -> np.ndarray:
+        """P-mass and Q-mass of what is left out."""
+        (mu, p), x = self._pair, self.end(digits)
+        return np.array([(1.0 - p) * special.ndtr(-x) + p * special.ndtr(mu - x), special.ndtr(-x)])
+
+    def rule(self, demand: Demand) -> Rule:
+        """Below 0 the loss is at most -log(1 - p), which adds s |log(1 - p)| to the normal log-density."""
+        mu, p = self._pair
+        low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(demand.high, 0.0) * -math.log1p(-p))) - 0.5
+        high = self.end(demand.digits)
+        x, w = cut_panels(low, high, dataclasses.replace(demand.reversed(), log_count=demand.log_count + 3.0), mu,
+                          lambda x: mu * posterior(x, mu, p))
+        loss = subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
+        grid = np.linspace(low, high, 257)[None]
+        edges = subsampled_loss(mu * (grid - 0.5 * mu), np.array(p))
+        density = log_normal_floor(grid) - np.log(mu * posterior(grid[:, 1:], mu, p)) + edges[:, :-1]
+        none = np.zeros(1)
+        return Rule(-loss[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + loss)[None], none, none, -edges, density,
+                    self.missing(demand.digits)[:, None])
+
+
+def is_reversed(pllr: Pllr) -> bool:
+    """Whether `Trimmed` is for this leaf."""
+    return (isinstance(pllr, Reversed) and isinstance(pllr.inner, Subsampled) and isinstance(pllr.inner.inner, GaussianShift)
+            and pllr.inner.inner.mu <= _STEEPEST and pllr.inner.probability < 1.0)
 
 
 def jensen(log_cut: float, high: float) -> float:

@@ -46,8 +46,9 @@ from scipy import special
 from dp_edgeworth import spectral
 from dp_edgeworth.composition import EPSILON, Composition, psi
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
-from dp_edgeworth.pieces import MASS_ERROR, Large, Small, Line, is_heavy, jensen, lines_of, log_mass, log_masses, start_of
-from dp_edgeworth.pllr import DIGITS, Pllr, RuleTooLargeError
+from dp_edgeworth.gaussian_noise import GaussianShift
+from dp_edgeworth.pieces import MASS_ERROR, Large, Line, Small, Trimmed, is_heavy, is_reversed, jensen, lines_of, log_mass, log_masses, start_of
+from dp_edgeworth.pllr import DIGITS, Pllr, Reversed, RuleTooLargeError, Subsampled, subsampled_loss
 from dp_edgeworth.spectral import LogBounds, log_kappa
 
 _THRESHOLDS, _TILTS, _NODES = 48, 72, 2000
@@ -149,17 +150,19 @@ class _Heavy:
     def __init__(self, leaf: Pllr, count: int, log_tail: float):
         self.leaf, self.count = leaf, count
         self.lines = list(lines_of(leaf))
-        self.furthest = []  # of every part, as x
-        grids, values, log_weights = [], [], []
+        self.furthest: list[float] = []  # of every part, as x
+        self.grids: list[tuple[np.ndarray, np.ndarray] | None] = []
+        values, log_weights = [], []
         for weight, one in self.lines:
             if one is None:
                 self.furthest.append(math.inf)
+                self.grids.append(None)
                 continue
             reach = np.linspace(0.0, one.turn + math.sqrt(2.0 * (abs(log_tail) + 10.0)) + 1.0, _NODES)
             self.furthest.append(float(np.interp(-(log_tail - math.log(len(self.lines) * weight)), -one.log_tails(reach)[1], reach)))
             x = np.linspace(float(one.p[0].min()) - 9.0, self.furthest[-1], _NODES)
             up, down = one.losses(x)
-            grids.append((x, up - down))
+            self.grids.append((x, up - down))
             values.append(up - down)
             log_weights.append(math.log(weight * (x[1] - x[0])) - 0.5 * x * x - LOG_SQRT_2PI + down)
         self.values, self.log_weights = np.concatenate(values), np.concatenate(log_weights)
@@ -168,15 +171,13 @@ class _Heavy:
 
     def cut(self, loss: float) -> list[float]:
         """The x of every part where the loss is about this, not beyond `furthest`."""
-        cuts = []
-        for (_, one), far in zip(self.lines, self.furthest, strict=True):
-            if one is None:
-                cuts.append(math.inf)
-                continue
-            x = np.linspace(0.0, far, 4 * _NODES)
-            up, down = one.losses(x)
-            cuts.append(float(np.interp(loss, up - down, x)))
-        return cuts
+        return [math.inf if grid is None else float(np.interp(loss, grid[1], grid[0])) for grid in self.grids]
+
+    def late_cgf(self, slopes: np.ndarray) -> np.ndarray:
+        """Rough count times log E_P[e^{-l L}]."""
+        exponents = np.minimum(-slopes[:, None] * self.values, 600.0)
+        gain = (np.exp(self.log_weights) * (psi(exponents) + slopes[:, None] * psi(np.minimum(self.values, 300.0)))).sum(axis=1)
+        return self.count * np.log1p(np.minimum(gain, 1e300))
 
     def tables(self, thresholds: np.ndarray, far: float, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rough K of the small part and of the large part up to `far`, one row per threshold; log of the Q-mass of the large part."""
@@ -209,9 +210,11 @@ class _Tables:
         self.thresholds, self.tilts, self.log_kappa = thresholds, tilts, log_kappa(tilts)
         tables = [leaf.tables(thresholds, far, tilts) for leaf in heavy]
         exponents = [sum((_log_binomial(leaf.count, n) + (leaf.count - n) * small + (n * large if n else 0.0)
-                          for leaf, n, (small, large, _) in zip(heavy, k, tables, strict=True)), others[None]) for k in numbers]
+                          for leaf, n, (small, large, _) in zip(heavy, k, tables, strict=True)),
+                         np.broadcast_to(others, (len(thresholds), len(tilts)))) for k in numbers]
         self.exponents = np.array(exponents).swapaxes(0, 1)
-        log_count = np.logaddexp.reduce([math.log(leaf.count) + mass for leaf, (_, _, mass) in zip(heavy, tables, strict=True)])
+        log_count = np.logaddexp.reduce([math.log(leaf.count) + mass for leaf, (_, _, mass) in zip(heavy, tables, strict=True)]
+                                        or [np.full(len(thresholds), -math.inf)])
         order = np.arange(_MOST_LARGE + 1)
         self.beyond = (order + 1) * log_count[:, None] - np.array([math.lgamma(n + 2.0) for n in order])
         self.beyond[:, order >= sum(leaf.count for leaf in heavy)] = -math.inf
@@ -235,38 +238,32 @@ class Planner:
         self.others = {pllr: count for pllr, count in composition.counts.items() if not is_heavy(pllr)}
         self.numbers = [k for k in itertools.product(*(range(min(leaf.count, _MOST_LARGE) + 1) for leaf in self.heavy))
                         if sum(k) <= _MOST_LARGE]
-        self.largest = max(float(leaf.values[-1]) for leaf in self.heavy)
+        self.largest = max((float(leaf.values[-1]) for leaf in self.heavy), default=most)
         self.tilts = np.geomspace(min(0.05 / most, 0.1 / self.largest), 1e5 / most, _TILTS)
-        self.rest = self._others_cgf() if self.others else np.zeros(len(self.tilts))
-        self.tables = self._tables(math.inf)
+        self.rest = self._rough_others(self.tilts)
         self.plain = composition.log_finite == 0.0 and composition.log_kept == 0.0
-        self.late_slopes, self.late_cgf = self._late()
+        self.tables = self._tables(math.inf)
+        self.late_slopes = np.geomspace(0.3, 300.0, 10) / most if self.plain and self.heavy else np.zeros(0)
+        self.late_cgf = sum((leaf.late_cgf(self.late_slopes) for leaf in self.heavy), self._rough_others(-1.0 - self.late_slopes))
 
     def _tables(self, far: float) -> _Tables:
+        if not self.heavy:
+            return _Tables([], self.numbers, np.ones(1), far, self.tilts, self.rest)
         thresholds = min(self.most, far) * np.geomspace(1e-3, 1.5, _THRESHOLDS)
         return _Tables(self.heavy, self.numbers, thresholds[thresholds < far], far, self.tilts, self.rest)
 
-    def _late(self) -> tuple[np.ndarray, np.ndarray]:
-        """The l of the theorem and K(-1 - l), rounded up, for a few l."""
-        slopes, cgf = np.geomspace(0.3, 300.0, 8) / self.most, []
-        if not self.plain:
-            return slopes[:0], slopes[:0]
-        for slope in slopes:
-            try:
-                k = self.composition.cgf([-1.0 - slope], self.composition.demand(-1.0 - slope, 0.0))[:, 0]
-            except RuleTooLargeError:
-                break
-            cgf.append(float(k[0] + k[3]) + 8.0 * EPSILON * abs(float(k[0])))
-        return slopes[:len(cgf)], np.array(cgf)
-
-    def _others_cgf(self) -> np.ndarray:
+    def _rough_others(self, tilts: np.ndarray) -> np.ndarray:
         """Rough K of all leaves that are not split, infinite where no rule is fine enough."""
-        others, result = Composition(self.others), np.full(len(self.tilts), math.inf)
-        for i, tilt in enumerate(self.tilts):
+        result = np.zeros(len(tilts))
+        for pllr, count in self.others.items():
+            if is_reversed(pllr):
+                result += count * _reversed_cgf(pllr, tilts)
+        rest = Composition({pllr: count for pllr, count in self.others.items() if not is_reversed(pllr)})
+        for i, tilt in enumerate(tilts if rest.counts else ()):
             try:
-                result[i] = others.cgf([tilt], rough=True)[0, 0]
+                result[i] += rest.cgf([tilt], rest.demand(min(float(tilt), -1.0), max(float(tilt), 0.0)), rough=True)[0, 0]
             except RuleTooLargeError:
-                break
+                result[i] = math.inf
         return result
 
     def log_estimate(self, epsilon: float) -> float:
@@ -305,13 +302,21 @@ class Planner:
                 continue  # more large losses than M, or than there are
             parts.append(self._stratum(numbers, cuts, ranges, sizes, float(tilts[row, i]), epsilon, slope,
                                        tolerance if i in needed else None, finer))
-        return Strata(tuple(parts), log_rest, self._far(ends, loss))
+        return Strata(tuple(parts), log_rest, self._far(ends, loss, epsilon))
 
     def _stratum(self, numbers: tuple[int, ...], cuts: list[list[float]], ranges: list[list[tuple[float, float]]],
                  sizes: list[float], tilt: float, epsilon: float, slope: float, tolerance: float | None,
                  finer: float) -> _Stratum:
         """One G_k, or C_k where no tolerance is given."""
-        counts, missing, terms = dict(self.others), float(sum(numbers)), []
+        counts: dict[Pllr, int] = {}
+        missing, terms = float(sum(numbers)), []
+        for pllr, count in self.others.items():
+            if is_reversed(pllr) and isinstance(pllr, Reversed):
+                trimmed = Trimmed(pllr, _LEAST * tilt)
+                missing += count * float(trimmed.missing(DIGITS + math.log(self.composition.total)).sum())
+                counts[trimmed] = count
+            else:
+                counts[pllr] = count
         for leaf, n, ends, each, size in zip(self.heavy, numbers, cuts, ranges, sizes, strict=True):
             if n < leaf.count:
                 digits = DIGITS + math.log(self.composition.total) + jensen(
@@ -351,8 +356,9 @@ class Planner:
                 return float(loss)
         return self.largest * 1.01
 
-    def _far(self, ends: list[list[float]], loss: float) -> Far:
-        near_q, near_p, gap, log_f, log_g = [], [], [], [], []
+    def _far(self, ends: list[list[float]], loss: float, epsilon: float) -> Far:
+        """The terms with a far loss, with the bound for one l of the theorem."""
+        near_q, near_p, gap, log_f, log_g = [], [], [], [-math.inf], [-math.inf]
         for leaf, each in zip(self.heavy, ends, strict=True):
             log_p, log_q = _far_masses(leaf, each)
             p, q = math.exp(log_p), math.exp(log_q)
@@ -362,9 +368,17 @@ class Planner:
             log_f.append(math.log(leaf.count) + log_q + MASS_ERROR)
             log_g.append(math.log(leaf.count) + log_p + MASS_ERROR)
             loss = min(loss, min((_least_loss(one, x) for (_, one), x in zip(leaf.lines, each, strict=True) if one is not None)))
-        late = self.late_cgf - self.late_slopes * loss + float(np.logaddexp.reduce(log_g)) + 1e-9
-        return Far(math.fsum(near_q), math.fsum(near_p), math.fsum(gap), float(np.logaddexp.reduce(log_f)), self.late_slopes, late,
-                   self.plain and len(late) > 0)
+        late, slopes = np.zeros(0), self.late_slopes[:0]
+        if len(self.late_slopes):
+            best = int(np.argmin((1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf))
+            slopes = self.late_slopes[best:best + 1]
+            tilt = -1.0 - float(slopes[0])
+            try:
+                k = self.composition.cgf([tilt], self.composition.demand(tilt, 0.0))[:, 0]
+                late = np.array([float(k[0] + k[3]) * (1.0 + 8.0 * EPSILON) - float(slopes[0]) * loss + float(np.logaddexp.reduce(log_g)) + 1e-9])
+            except RuleTooLargeError:
+                slopes = slopes[:0]
+        return Far(math.fsum(near_q), math.fsum(near_p), math.fsum(gap), float(np.logaddexp.reduce(log_f)), slopes, late, len(late) > 0)
 
     def _choice(self, tables: _Tables, epsilon: float) -> tuple[int, set[int], int]:
         """The row of the cheapest threshold, the strata that need a contour, and the largest number M of large losses."""
@@ -412,14 +426,30 @@ def _least_loss(one: Line, x: float) -> float:
     return loss - 1e-12 * abs(loss)
 
 
+def _reversed_cgf(pllr: Pllr, tilts: np.ndarray) -> np.ndarray:
+    """Rough K of one reversed sampled Gaussian."""
+    assert isinstance(pllr, Reversed) and isinstance(pllr.inner, Subsampled) and isinstance(pllr.inner.inner, GaussianShift)
+    mu, p = pllr.inner.inner.mu, pllr.inner.probability
+    x = np.linspace(-9.0, mu + 9.0, _NODES)
+    loss = -subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
+    weights, s = np.exp(-0.5 * x * x - LOG_SQRT_2PI - loss) * (x[1] - x[0]), tilts[:, None] + 1.0
+    return np.log1p(np.maximum((weights * (psi(np.minimum(s * loss, 600.0)) - s * psi(loss))).sum(axis=1), -0.999))
+
+
 def _log_binomial(m: int, k: int) -> float:
     """log C(m, k) for small k: factors, not factorials, so that huge m lose nothing."""
     return math.fsum(math.log(m - i) for i in range(k)) - math.fsum(math.log(i + 1.0) for i in range(k))
 
 
-def planner(composition: Composition, log_delta: float, most: float, log_share: float) -> Planner | None:
-    """A planner where the composition has heavy leaves, and few enough kinds of them."""
+def planner(composition: Composition, log_delta: float, low: float, most: float, log_share: float) -> tuple[Planner, float] | None:
+    """A planner and a guess of epsilon in [low, most], where there are leaves to split or to trim, and few enough kinds of them."""
     heavy = sum(is_heavy(pllr) for pllr in composition.counts)
-    if not 0 < heavy <= _MOST_HEAVY or not 0.0 < most < math.inf:
+    if heavy > _MOST_HEAVY or not (heavy or any(map(is_reversed, composition.counts))) or not 0.0 < most < math.inf:
         return None
-    return Planner(composition, log_delta, most, log_share)
+    for _ in range(6):
+        found = Planner(composition, log_delta, most, log_share)
+        guess = found.guess(low, most)
+        if guess > 0.1 * most:
+            break
+        most = 3.0 * max(guess, 1e-3 * most)
+    return found, guess
