@@ -21,7 +21,6 @@ RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to ser
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
 _TINY = 5e-324
 Contour = spectral.Contour | lattice.LatticeContour | strata.Strata
-_STRATA_SHARE = -20.0  # log of what each charge of the strata may be of delta
 
 
 def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndarray, tolerance: float,
@@ -154,7 +153,8 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
 def _stratified(composition: Composition, goal: _Goal, log_delta: float, result: Bounds) -> Contour | None:
     """Strata until the interval of one target is as narrow as it was asked for; the last of them."""
     number, me, contour = goal.number, np.array([goal.number]), None
-    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), float(result.upper[number]), _STRATA_SHARE)
+    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), float(result.upper[number]),
+                                goal.tolerance)
     if found_plan is None:
         return None
     planner, guess = found_plan
@@ -164,9 +164,9 @@ def _stratified(composition: Composition, goal: _Goal, log_delta: float, result:
             contour = planner.contour(guess, slope, goal.tolerance * max(1.0, guess), finer)
             *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
             result.put(me, *found)
-            guess, slope = float(found[1][0]), float(slopes[0])
+            guess, slope = max(float(found[1][0]), 0.5 * goal.tolerance), float(slopes[0])
             narrow = result.upper[number] - result.lower[number] <= goal.tolerance * max(1.0, result.lower[number])
-            if narrow or contour.size > _MANY_FREQUENCIES or guess <= 0.0:
+            if narrow or contour.size > _MANY_FREQUENCIES:
                 break
     except RuleTooLargeError:
         pass

@@ -78,7 +78,7 @@ def line(pllr: Pllr) -> Line | None:
         if not r < 1.0:
             return None
         return Line((np.array([0.0, -m]), weights), (np.array([0.0, m]), weights), pair._losses,
-                    lambda x: m * (posterior(x, m, r) + posterior(2.5 - x, m, r)), pair._density_floor)
+                    lambda x: m * (posterior(x, m, r) + posterior(2.5 - x, m, r)), pair._density_floor)  # for x >= 0
     return None
 
 
@@ -276,16 +276,52 @@ def log_masses(leaf: Pllr, ranges: list[tuple[float, float]]) -> tuple[float, fl
     return p, q
 
 
+def log_mass_below(leaf: Pllr, lows: list[float]) -> float:
+    """log of the P-mass below these x, not rounded outwards."""
+    logs = [-math.inf]
+    for (weight, one), low in zip(lines_of(leaf), lows, strict=True):
+        if one is not None:
+            logs.append(math.log(weight) + float(np.logaddexp.reduce(np.log(one.p[1]) + special.log_ndtr(low - one.p[0]))))
+    return float(np.logaddexp.reduce(logs))
+
+
 def lines_of(pllr: Pllr) -> Iterator[tuple[float, Line | None]]:
     for weight, part in parts_of(pllr):
         yield weight, line(part)
 
 
 def _nodes(one: Line, low: float, high: float, demand: Demand) -> tuple[np.ndarray, np.ndarray]:
-    """Losses and log P-weights of the rule between two x."""
-    x, w = cut_panels(low, high, demand, one.turn, one.slope)
-    up, down = one.losses(x)
-    return up - down, np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + down
+    """Losses and log P-weights of the rule between two x. A loss that turns on both sides is taken apart at 0, so that the panels of
+    either side can become shorter outwards; the exponents there are s and 1 - s, hence the wider range."""
+    if one.p[0].min() < 0.0:
+        demand = dataclasses.replace(demand, low=min(demand.low, -demand.high), high=max(demand.high, -demand.low) + 1.0)
+    x, w = [], []
+    for sign in ((1.0, -1.0) if one.p[0].min() < 0.0 and low < 0.0 else (1.0,)):
+        ends = (low, high) if sign > 0 else (-high, -low)
+        if one.p[0].min() < 0.0:
+            ends = max(ends[0], 0.0), ends[1]
+        if ends[0] < ends[1]:
+            nodes, weights = cut_panels(*ends, demand, one.turn, one.slope)
+            x.append(sign * nodes)
+            w.append(weights)
+    nodes, weights = np.concatenate(x), np.concatenate(w)
+    up, down = one.losses(nodes)
+    return up - down, np.log(weights) - 0.5 * nodes * nodes - LOG_SQRT_2PI + down
+
+
+def late_log_mgf(leaf: Pllr, slope: float, lows: list[float], digits: float) -> float:
+    """Upper bound of log E_P[e^{-l L}] of a leaf without what lies below x = lows[i] of its part i; rounding up to 1e-9."""
+    logs = []
+    for (weight, part), low in zip(parts_of(leaf), lows, strict=True):
+        one, demand = line(part), Demand(-slope, 0.0, 0.0, 10.0)
+        if one is None:
+            rule = part.rule(demand)
+            logs.append(math.log(weight) + float(np.logaddexp.reduce(rule.log_weights[0] - slope * rule.values[0])))
+            continue
+        end = float(one.p[0].max()) + math.sqrt(2.0 * (digits + 1.0)) + 0.5  # beyond, L >= 0 and the P-mass is e^{-digits} at most
+        loss, weights = _nodes(one, low, max(end, low + 1.0, one.turn), demand)
+        logs.append(math.log(weight) + float(np.logaddexp.reduce(np.append(weights - slope * loss, -digits))))
+    return float(np.logaddexp.reduce(logs)) + 1e-12
 
 
 def _loss(one: Line, x: float) -> float:

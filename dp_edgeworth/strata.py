@@ -13,14 +13,14 @@ Theorem (strata). With the payoff h = (1 - e^{eps - .})_+, O the law of all othe
     sum_{k in N} G_k + max(D, 0)  <=  G  <=  sum_{k in N} G_k + sum_{k not in N, |k| <= M} C_k + (sum_i m_i q_i)^{M+1} / (M+1)! + U
 
 for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0, and U is either
-of  sum_i m_i f_i  and  max(D, 0) + (sum_i m_i g_i) e^{(1 + l) eps - l t + K(-1 - l)},  t the far threshold, any l > 0.
+of  sum_i m_i f_i  and  max(D, 0) + e^eps (sum_i m_i g_i) [sum_i m_i a_i + e^{l (eps - t)} prod_i max(1, E_i)^{m_i}],  t the far threshold,
+any l > 0, a_i the P-mass of the most negative losses of leaf i (below any x) and E_i = E_P[e^{-l L}] of the others.
 Proof. Expand prod_i A_i^{*m_i}; all terms are positive measures. Those without a far loss are the G_k. More than M losses are large
 with probability at most the expected number of (M+1)-sets of large losses, an elementary symmetric polynomial of the q's, at most
 (sum m_i q_i)^{M+1} / (M+1)!; and h <= 1. The terms with a far loss: h = (1 - e^{eps - Y}) + (e^{eps - Y} - 1)_+. The first part has the
 expectation D, because E_Q[e^{-Y}; event] is the P-mass of the event. The second is not negative, and its expectation is at most
-e^eps P(some loss is far, Y < eps) <= e^eps sum_i m_i E_P[e^{-l (Y - eps)}; L_i > t] <= e^{eps + l eps} sum_i m_i g_i e^{-l t} prod' of
-the other E_P[e^{-l L}], each of which is at least 1 (Jensen, E_P[L] <= 0), so that the product over all leaves, e^{K(-1-l)}, is an upper
-bound of prod'. (Leaves that are infinite with positive probability under P or Q: no U of the second kind is used.)
+e^eps P(some loss is far, Y < eps), where either one of the other losses is among the most negative, or Markov's inequality for
+e^{-l Y} applies. (Leaves that are infinite with positive probability under P or Q: no U of the second kind is used.)
 
 Each G_k with k in N is bounded by the theorem of `spectral.py`, on a contour of its own. That theorem speaks of any finite positive
 measure; of its mass it uses only that it is at most 1 (the aliases on the left, `plan` with K(0) <= 0), so B_i is divided by a number
@@ -47,7 +47,7 @@ from dp_edgeworth import spectral
 from dp_edgeworth.composition import EPSILON, Composition, psi
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.gaussian_noise import GaussianShift
-from dp_edgeworth.pieces import MASS_ERROR, Large, Line, Small, Trimmed, is_heavy, is_reversed, jensen, lines_of, log_mass, log_masses, start_of
+from dp_edgeworth.pieces import MASS_ERROR, Large, Line, Small, Trimmed, is_heavy, is_reversed, jensen, late_log_mgf, lines_of, log_mass, log_mass_below, log_masses, start_of
 from dp_edgeworth.pllr import DIGITS, Pllr, Reversed, RuleTooLargeError, Subsampled, subsampled_loss
 from dp_edgeworth.spectral import LogBounds, log_kappa
 
@@ -79,9 +79,10 @@ class Far:
     log_near_p: float
     log_gap: float  # sum m_i log((1 - f_i) / (1 - g_i)), to relative accuracy
     log_any: float  # log sum m_i f_i, rounded up
-    slopes: np.ndarray  # l of the theorem, and what its bound is at eps = 0, in logarithms
-    log_bounds: np.ndarray
-    plain: bool  # no infinite losses: D may be used
+    slope_late: float  # l of the theorem, and the logs of both terms of its bound at eps = 0
+    log_late: float
+    log_low: float
+    plain: bool  # no infinite losses, and l was found: D may be used
 
     def slope(self, eps: np.ndarray) -> np.ndarray:
         """dD / d eps."""
@@ -95,7 +96,7 @@ class Far:
         paid = -np.expm1(np.minimum(eps, 700.0)) * math.expm1(self.log_near_p)
         middle, error = gained - paid, 1e-11 * (gained + paid)
         with np.errstate(over="ignore"):
-            late = np.exp(np.minimum((self.log_bounds + np.outer(eps, 1.0 + self.slopes)).min(axis=1), 300.0)) * (1.0 + 1e-9)
+            late = np.exp(np.minimum(np.logaddexp(self.log_late + (1.0 + self.slope_late) * eps, self.log_low + eps), 300.0)) * (1.0 + 1e-9)
         most = np.minimum(np.maximum(middle + error, 0.0) + late, math.exp(self.log_any))
         return np.maximum(middle - error, 0.0), np.clip(middle, 0.0, most), most
 
@@ -135,9 +136,10 @@ class Strata:
             middle = np.logaddexp(middle, b.estimate + factor)
             logs.append(b.estimate + factor)
             slopes.append(b.slope)
-        shares = np.exp(np.nan_to_num(np.array(logs) - middle, nan=-math.inf, posinf=0.0))
         with np.errstate(over="ignore", invalid="ignore"):
-            slope = (shares * np.array(slopes)).sum(axis=0) + self.far.slope(eps) * np.exp(-middle)
+            slope = self.far.slope(eps) * np.exp(-middle)
+            for log, rate in zip(logs, slopes, strict=True):
+                slope = slope + np.exp(log - middle) * rate
         slope = np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
         lower, upper = lower - _FACTOR_ROUNDING, upper + _FACTOR_ROUNDING
         lower, upper = np.where(np.isnan(lower), -math.inf, lower), np.where(np.isnan(upper), math.inf, upper)
@@ -173,11 +175,24 @@ class _Heavy:
         """The x of every part where the loss is about this, not beyond `furthest`."""
         return [math.inf if grid is None else float(np.interp(loss, grid[1], grid[0])) for grid in self.grids]
 
-    def late_cgf(self, slopes: np.ndarray) -> np.ndarray:
-        """Rough count times log E_P[e^{-l L}]."""
-        exponents = np.minimum(-slopes[:, None] * self.values, 600.0)
+    def lows(self, log_mass: float) -> list[float]:
+        """The x of every part below which P has about this mass."""
+        found = []
+        for _, one in self.lines:
+            if one is None:
+                found.append(-math.inf)
+                continue
+            x = np.linspace(float(one.p[0].min()) - 40.0, 0.0, _NODES)
+            below = np.logaddexp.reduce(np.log(one.p[1]) + special.log_ndtr(x[:, None] - one.p[0]), axis=1)
+            found.append(float(np.interp(log_mass, below, x)))
+        return found
+
+    def late_cgf(self, slopes: np.ndarray, lows: list[float]) -> np.ndarray:
+        """Rough count times log E_P[e^{-l L}] of what lies above."""
+        least = min((float(np.interp(low, *grid)) for low, grid in zip(lows, self.grids, strict=True) if grid is not None))
+        exponents = np.minimum(-slopes[:, None] * np.maximum(self.values, least), 600.0)
         gain = (np.exp(self.log_weights) * (psi(exponents) + slopes[:, None] * psi(np.minimum(self.values, 300.0)))).sum(axis=1)
-        return self.count * np.log1p(np.minimum(gain, 1e300))
+        return self.count * np.log1p(np.clip(gain, 0.0, 1e300))
 
     def tables(self, thresholds: np.ndarray, far: float, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rough K of the small part and of the large part up to `far`, one row per threshold; log of the Q-mass of the large part."""
@@ -225,6 +240,11 @@ class _Tables:
         best = np.argmin(exponents, axis=2)
         return np.take_along_axis(exponents, best[..., None], axis=2)[..., 0], self.tilts[best]
 
+    def enough(self, epsilon: float, row: int, stratum: int, limit: float) -> float:
+        """The smallest tilt whose Chernoff bound is below the limit, where rules are small."""
+        exponents = self.exponents[row, stratum] + self.log_kappa - self.tilts * epsilon
+        return float(self.tilts[np.argmax(exponents <= max(limit, float(exponents.min())))])
+
 
 class Planner:
     """Chooses thresholds, strata and tilts for one composition and one delta."""
@@ -243,8 +263,11 @@ class Planner:
         self.rest = self._rough_others(self.tilts)
         self.plain = composition.log_finite == 0.0 and composition.log_kept == 0.0
         self.tables = self._tables(math.inf)
-        self.late_slopes = np.geomspace(0.3, 300.0, 10) / most if self.plain and self.heavy else np.zeros(0)
-        self.late_cgf = sum((leaf.late_cgf(self.late_slopes) for leaf in self.heavy), self._rough_others(-1.0 - self.late_slopes))
+        self.late_slopes = np.geomspace(0.3, 300.0, 12) / most if self.plain and self.heavy else np.zeros(0)
+        log_low = log_share - 2.0 - math.log(max(sum(count for _, count in heavy), 1))
+        self.lows = [leaf.lows(log_low) for leaf in self.heavy]
+        self.late_cgf = sum((leaf.late_cgf(self.late_slopes, low) for leaf, low in zip(self.heavy, self.lows, strict=True)),
+                            self._rough_others(-1.0 - self.late_slopes))
 
     def _tables(self, far: float) -> _Tables:
         if not self.heavy:
@@ -273,7 +296,8 @@ class Planner:
 
     def slope(self, epsilon: float) -> float:
         """About |d log delta / d epsilon|."""
-        return max(abs(self.log_estimate(1.01 * epsilon) - self.log_estimate(0.99 * epsilon)) / (0.02 * epsilon), 1e-3)
+        steep = abs(self.log_estimate(1.01 * epsilon) - self.log_estimate(0.99 * epsilon)) / (0.02 * epsilon)
+        return min(max(steep, 1e-3), (50.0 - 10.0 * self.log_delta) / epsilon)
 
     def guess(self, low: float, high: float) -> float:
         """Where the estimate crosses log delta."""
@@ -300,8 +324,8 @@ class Planner:
         for i, numbers in enumerate(self.numbers):
             if sum(numbers) > most or any(n and math.isinf(size) for n, size in zip(numbers, sizes, strict=True)):
                 continue  # more large losses than M, or than there are
-            parts.append(self._stratum(numbers, cuts, ranges, sizes, float(tilts[row, i]), epsilon, slope,
-                                       tolerance if i in needed else None, finer))
+            tilt = float(tilts[row, i]) if i in needed else tables.enough(epsilon, row, i, self.log_delta + self.log_share - 4.0)
+            parts.append(self._stratum(numbers, cuts, ranges, sizes, tilt, epsilon, slope, tolerance if i in needed else None, finer))
         return Strata(tuple(parts), log_rest, self._far(ends, loss, epsilon))
 
     def _stratum(self, numbers: tuple[int, ...], cuts: list[list[float]], ranges: list[list[tuple[float, float]]],
@@ -368,17 +392,28 @@ class Planner:
             log_f.append(math.log(leaf.count) + log_q + MASS_ERROR)
             log_g.append(math.log(leaf.count) + log_p + MASS_ERROR)
             loss = min(loss, min((_least_loss(one, x) for (_, one), x in zip(leaf.lines, each, strict=True) if one is not None)))
-        late, slopes = np.zeros(0), self.late_slopes[:0]
-        if len(self.late_slopes):
-            best = int(np.argmin((1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf))
-            slopes = self.late_slopes[best:best + 1]
-            tilt = -1.0 - float(slopes[0])
-            try:
-                k = self.composition.cgf([tilt], self.composition.demand(tilt, 0.0))[:, 0]
-                late = np.array([float(k[0] + k[3]) * (1.0 + 8.0 * EPSILON) - float(slopes[0]) * loss + float(np.logaddexp.reduce(log_g)) + 1e-9])
-            except RuleTooLargeError:
-                slopes = slopes[:0]
-        return Far(math.fsum(near_q), math.fsum(near_p), math.fsum(gap), float(np.logaddexp.reduce(log_f)), slopes, late, len(late) > 0)
+        log_g_sum = float(np.logaddexp.reduce(log_g)) + 1e-9
+        slope, late, low = self._late(epsilon, loss)
+        return Far(math.fsum(near_q), math.fsum(near_p), math.fsum(gap), float(np.logaddexp.reduce(log_f)), slope, late + log_g_sum,
+                   low + log_g_sum, math.isfinite(late))
+
+    def _late(self, epsilon: float, loss: float) -> tuple[float, float, float]:
+        """l of the theorem, log of e^{-l t} prod max(1, E_i)^{m_i}, and log of sum m_i a_i, rounded up; infinite where there is no rule."""
+        if not len(self.late_slopes):
+            return 0.0, math.inf, math.inf
+        slope = float(self.late_slopes[np.argmin((1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf)])
+        total, low = -slope * loss, -math.inf
+        try:
+            for leaf, lows in zip(self.heavy, self.lows, strict=True):
+                total += leaf.count * max(late_log_mgf(leaf.leaf, slope, lows, 60.0 + math.log(leaf.count)), 0.0)
+                low = np.logaddexp(low, math.log(leaf.count) + log_mass_below(leaf.leaf, lows) + MASS_ERROR)
+            if self.others:
+                others = Composition(self.others)
+                k = others.cgf([-1.0 - slope], others.demand(-1.0 - slope, 0.0))[:, 0]
+                total += max(float(k[0] + k[3]), 0.0) * (1.0 + 8.0 * EPSILON)
+        except RuleTooLargeError:
+            return 0.0, math.inf, math.inf
+        return slope, total + 1e-9 * (1.0 + abs(total)), float(low)
 
     def _choice(self, tables: _Tables, epsilon: float) -> tuple[int, set[int], int]:
         """The row of the cheapest threshold, the strata that need a contour, and the largest number M of large losses."""
@@ -392,7 +427,7 @@ class Planner:
                 continue
             most = int(enough[0])
             needed = np.flatnonzero((bounds[row] > limit - 2.0) & (sizes <= most))
-            if not 0 < len(needed) <= _MOST_STRATA:
+            if len(needed) > _MOST_STRATA:
                 continue
             each = tilts[row, needed]
             losses = bounds[row, needed] - log_kappa(each) - self.log_delta
@@ -441,15 +476,16 @@ def _log_binomial(m: int, k: int) -> float:
     return math.fsum(math.log(m - i) for i in range(k)) - math.fsum(math.log(i + 1.0) for i in range(k))
 
 
-def planner(composition: Composition, log_delta: float, low: float, most: float, log_share: float) -> tuple[Planner, float] | None:
+def planner(composition: Composition, log_delta: float, low: float, most: float, tolerance: float) -> tuple[Planner, float] | None:
     """A planner and a guess of epsilon in [low, most], where there are leaves to split or to trim, and few enough kinds of them."""
     heavy = sum(is_heavy(pllr) for pllr in composition.counts)
     if heavy > _MOST_HEAVY or not (heavy or any(map(is_reversed, composition.counts))) or not 0.0 < most < math.inf:
         return None
     for _ in range(6):
-        found = Planner(composition, log_delta, most, log_share)
-        guess = found.guess(low, most)
-        if guess > 0.1 * most:
+        share = min(max(math.log(0.1 * tolerance * max(1.0, most) / most), -30.0), -12.0)
+        found = Planner(composition, log_delta, most, share)
+        guess = min(max(found.guess(low, most), 0.5 * tolerance), most)
+        if guess > 0.1 * most or most < 20.0 * tolerance:
             break
         most = 3.0 * max(guess, 1e-3 * most)
     return found, guess
