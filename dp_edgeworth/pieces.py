@@ -310,7 +310,7 @@ def _nodes(one: Line, low: float, high: float, demand: Demand) -> tuple[np.ndarr
 
 
 def late_log_mgf(leaf: Pllr, slope: float, lows: list[float], digits: float) -> float:
-    """Upper bound of log E_P[e^{-l L}] of a leaf without what lies below x = lows[i] of its part i; rounding up to 1e-9."""
+    """Upper bound of log E_P[e^{-l L}] of a leaf without what lies below x = lows[i] of its part i, rounded up by 1e-12."""
     logs = []
     for (weight, part), low in zip(parts_of(leaf), lows, strict=True):
         one, demand = line(part), Demand(-slope, 0.0, 0.0, 10.0)
@@ -318,9 +318,15 @@ def late_log_mgf(leaf: Pllr, slope: float, lows: list[float], digits: float) -> 
             rule = part.rule(demand)
             logs.append(math.log(weight) + float(np.logaddexp.reduce(rule.log_weights[0] - slope * rule.values[0])))
             continue
-        end = float(one.p[0].max()) + math.sqrt(2.0 * (digits + 1.0)) + 0.5  # beyond, L >= 0 and the P-mass is e^{-digits} at most
-        loss, weights = _nodes(one, low, max(end, low + 1.0, one.turn), demand)
-        logs.append(math.log(weight) + float(np.logaddexp.reduce(np.append(weights - slope * loss, -digits))))
+        # Beyond the end, e^{-l L} is at most e^{-l L(end)}.
+        x = np.linspace(0.0, float(one.p[0].max()) + one.turn + math.sqrt(2.0 * (digits + 1.0)) + 0.5, 400)
+        up, down = one.losses(x)
+        tail = one.log_tails(x)[0] - slope * np.maximum(up - down, 0.0)
+        last = int(np.argmax(tail <= -digits)) or len(x) - 1
+        if not low < x[last]:
+            return math.inf
+        loss, weights = _nodes(one, low, float(x[last]), demand)
+        logs.append(math.log(weight) + float(np.logaddexp.reduce(np.append(weights - slope * loss, tail[last] + 1e-6))))
     return float(np.logaddexp.reduce(logs)) + 1e-12
 
 

@@ -467,8 +467,9 @@ def _reversed_cgf(pllr: Pllr, tilts: np.ndarray) -> np.ndarray:
     mu, p = pllr.inner.inner.mu, pllr.inner.probability
     x = np.linspace(-9.0, mu + 9.0, _NODES)
     loss = -subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
-    weights, s = np.exp(-0.5 * x * x - LOG_SQRT_2PI - loss) * (x[1] - x[0]), tilts[:, None] + 1.0
-    return np.log1p(np.maximum((weights * (psi(np.minimum(s * loss, 600.0)) - s * psi(loss))).sum(axis=1), -0.999))
+    log_weights, s = -0.5 * x * x - LOG_SQRT_2PI - loss + math.log(x[1] - x[0]), tilts[:, None] + 1.0
+    gain = (np.exp(log_weights) * (psi(np.minimum(s * loss, 600.0)) - s * psi(loss))).sum(axis=1)
+    return np.where(np.abs(gain) < 0.5, np.log1p(np.clip(gain, -0.5, 0.5)), np.logaddexp.reduce(log_weights + s * loss, axis=1))
 
 
 def _log_binomial(m: int, k: int) -> float:
