@@ -55,6 +55,7 @@ _THRESHOLDS, _TILTS, _NODES = 48, 72, 2000
 _MOST_LARGE = 6
 _MOST_HEAVY = 3
 _MOST_STRATA = 10
+_MOST_COST, _MOST_FREQUENCIES = 1e5, 150_000  # beyond, strata are not tried, or given up
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
 _LEAST = 0.1  # of the planned tilt: the smallest that a contour may use
 _MASS_ROUNDING, _FACTOR_ROUNDING = 1e-12, 1e-14
@@ -204,7 +205,7 @@ class _Heavy:
         starts = np.clip(cuts, 1, used - 1)
         pieces = np.logaddexp.reduceat(joint, np.append(0, starts), axis=1)
         large = np.logaddexp.accumulate(pieces[:, :0:-1], axis=1)[:, ::-1].T  # (thresholds, tilts + 1)
-        large[cuts >= used - 1] = -math.inf
+        large[thresholds >= self.values[-1]] = -math.inf
         direct = np.logaddexp.accumulate(pieces[:-1, :-1], axis=1).T
         weights, exponents = np.exp(log_weights), s[:-1] * values
         bends = np.where(exponents < 1.0, weights * psi(np.minimum(exponents, 1.0)),
@@ -273,7 +274,7 @@ class Planner:
         if not self.heavy:
             return _Tables([], self.numbers, np.ones(1), far, self.tilts, self.rest)
         thresholds = min(self.most, far) * np.geomspace(1e-3, 1.5, _THRESHOLDS)
-        return _Tables(self.heavy, self.numbers, thresholds[thresholds < far], far, self.tilts, self.rest)
+        return _Tables(self.heavy, self.numbers, thresholds[thresholds < 0.9 * far], far, self.tilts, self.rest)
 
     def _rough_others(self, tilts: np.ndarray) -> np.ndarray:
         """Rough K of all leaves that are not split, infinite where no rule is fine enough."""
@@ -326,6 +327,8 @@ class Planner:
                 continue  # more large losses than M, or than there are
             tilt = float(tilts[row, i]) if i in needed else tables.enough(epsilon, row, i, self.log_delta + self.log_share - 4.0)
             parts.append(self._stratum(numbers, cuts, ranges, sizes, tilt, epsilon, slope, tolerance if i in needed else None, finer))
+            if sum(part.contour.size for part in parts if part.contour is not None) > _MOST_FREQUENCIES and i != max(needed):
+                raise RuleTooLargeError("too many frequencies")
         return Strata(tuple(parts), log_rest, self._far(ends, loss, epsilon))
 
     def _stratum(self, numbers: tuple[int, ...], cuts: list[list[float]], ranges: list[list[tuple[float, float]]],
@@ -434,7 +437,7 @@ class Planner:
             cost = float(((30.0 + losses) / (each * epsilon) + 1.0).sum() + np.expm1(np.clip(losses - _FINE_LOSS, 0.0, 100.0)).sum())
             if cheapest is None or cost < cheapest[0]:
                 cheapest = cost, (row, set(needed.tolist()), most)
-        if cheapest is None:
+        if cheapest is None or cheapest[0] > _MOST_COST:
             raise RuleTooLargeError("no threshold")
         return cheapest[1]
 
