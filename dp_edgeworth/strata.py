@@ -56,6 +56,7 @@ _MOST_LARGE = 6
 _MOST_HEAVY = 3
 _MOST_STRATA = 10
 _MOST_COST, _MOST_FREQUENCIES = 1e5, 150_000  # beyond, strata are not tried, or given up
+_LEAST_LOG_DELTA = -720.0
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
 _LEAST = 0.1  # of the planned tilt: the smallest that a contour may use
 _MASS_ROUNDING, _FACTOR_ROUNDING = 1e-12, 1e-14
@@ -482,14 +483,33 @@ def _log_binomial(m: int, k: int) -> float:
 
 def planner(composition: Composition, log_delta: float, low: float, most: float, tolerance: float) -> tuple[Planner, float] | None:
     """A planner and a guess of epsilon in [low, most], where there are leaves to split or to trim, and few enough kinds of them."""
-    heavy = sum(is_heavy(pllr) for pllr in composition.counts)
-    if heavy > _MOST_HEAVY or not (heavy or any(map(is_reversed, composition.counts))) or not 0.0 < most < math.inf:
+    if not _is_for(composition) or not 0.0 < most < math.inf:
         return None
     for _ in range(6):
-        share = min(max(math.log(0.1 * tolerance * max(1.0, most) / most), -30.0), -12.0)
-        found = Planner(composition, log_delta, most, share)
+        found = Planner(composition, log_delta, most, _log_share(tolerance, most))
         guess = min(max(found.guess(low, most), 0.5 * tolerance), most)
         if guess > 0.1 * most or most < 20.0 * tolerance:
             break
         most = 3.0 * max(guess, 1e-3 * most)
     return found, guess
+
+
+def planner_at(composition: Composition, log_delta: float | None, epsilon: float, tolerance: float) -> Planner | None:
+    """A planner for delta at this epsilon, about e^{log_delta}; where that is not known, it is estimated, from far below all deltas."""
+    if not _is_for(composition) or not 0.0 < epsilon < math.inf:
+        return None
+    share = _log_share(tolerance, epsilon)
+    for start in (_LEAST_LOG_DELTA, None) if log_delta is None else ():
+        log_delta = Planner(composition, start or log_delta or 0.0, epsilon, share).log_estimate(epsilon)
+    assert log_delta is not None
+    return Planner(composition, min(log_delta, 0.0), epsilon, share)
+
+
+def _is_for(composition: Composition) -> bool:
+    heavy = sum(is_heavy(pllr) for pllr in composition.counts)
+    return heavy <= _MOST_HEAVY and (heavy > 0 or any(map(is_reversed, composition.counts)))
+
+
+def _log_share(tolerance: float, epsilon: float) -> float:
+    """log of what each charge may be of delta: its slope is about 5 / epsilon or more."""
+    return min(max(math.log(0.1 * tolerance * max(1.0, epsilon) / epsilon), -30.0), -12.0)
