@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_edgeworth import lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.epsilon_search import NEGLIGIBLE, RESERVE, Contour, chi_square_delta
+from dp_edgeworth.epsilon_search import FINEST, NEGLIGIBLE, RESERVE, Contour, chi_square_delta
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
 
@@ -51,7 +51,7 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
             return open_targets[result.upper[open_targets] <= floor[open_targets]]
-        if cuts and not tried and (attempt >= 2 or lost or tilt is None):  # Rare losses far above epsilon hide it, see `epsilon_search`.
+        if cuts and not tried and (attempt >= 2 or lost or tilt is None):  # Rare losses hide it, see `epsilon_search`.
             tried, found = True, _stratified(whole, epsilon, me, tolerance, result)
             if found is not None:
                 contour = found
@@ -86,8 +86,10 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
 
 def _stratified(composition: Composition, epsilon: float, me: np.ndarray, tolerance: float, result: Bounds) -> Contour | None:
     """Strata that are narrow enough at this epsilon, or None; their bounds are put into the result in any case."""
+    tolerance = max(tolerance, FINEST * min(epsilon, 1.0))
     width = tolerance * max(1.0, epsilon)
-    log_delta, slope = None, None
+    log_delta: float | None = None
+    slope: float | None = None
     try:
         for finer in (1.0, 1.0, 2.0):
             planner = strata.planner_at(composition, log_delta, epsilon, tolerance)

@@ -1,7 +1,8 @@
 """Certified epsilon of delta for one direction, by contours: one after the other, each serving all targets that it serves well.
 
 Where the guess of epsilon is not to be trusted (a few rare large losses beside many small ones), or the first contours give a wide
-interval, the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper end.
+interval, every number of large losses gets a contour of its own (`strata.py`), or the largest losses are left out of the composition
+(`Composition.truncated`): their probability is part of the upper end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dp_edgeworth.pllr import RuleTooLargeError
 NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
+FINEST = 1e-8  # relative width that strata aim at, at most
 _TINY = 5e-324
 Contour = spectral.Contour | lattice.LatticeContour | strata.Strata
 
@@ -161,12 +163,12 @@ def _stratified(composition: Composition, goal: _Goal, log_delta: float, result:
     slope = planner.slope(guess)
     try:
         for finer in (1.0, 1.0, 2.0, 6.0):
-            contour = planner.contour(guess, slope, goal.tolerance * max(1.0, guess), finer)
+            width = max(goal.tolerance * max(1.0, guess), FINEST * guess)
+            contour = planner.contour(guess, slope, width, finer)
             *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
             result.put(me, *found)
             guess, slope = max(float(found[1][0]), 0.5 * goal.tolerance), float(slopes[0])
-            narrow = result.upper[number] - result.lower[number] <= goal.tolerance * max(1.0, result.lower[number])
-            if narrow or contour.size > _MANY_FREQUENCIES:
+            if result.upper[number] - result.lower[number] <= width or contour.size > _MANY_FREQUENCIES:
                 break
     except RuleTooLargeError:
         pass

@@ -12,7 +12,8 @@ both geometric series over the lattice points y_k >= y:
 because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
 points below y count 1: G(eps) + aliases = N + e^{-theta} V with
 N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
-Both tables over y are one FFT each. Aliases: G(eps + r a n) <= e^{K(c') - c' (y + r a n)} and <= kappa(c') e^{K(c') - c' (eps + r a n)},
+Both tables over y are one FFT each. Aliases: G(eps + r a n) is at most
+e^{K(c') - c' (y + r a n)} and kappa(c') e^{K(c') - c' (eps + r a n)}:
 geometric series in r as in `spectral.py`.
 
 Losses are lattice points only up to rounding: if every sum is within `shift` of its lattice point, then

@@ -132,7 +132,7 @@ class Small(Pllr):
         return total
 
     def rule(self, demand: Demand) -> Rule:
-        """By Jensen's inequality E_P[e^{sL}] of what is kept is at least (1 - missing Q-mass)^s, s >= 1, which is paid for in digits."""
+        """By Jensen's inequality E_P[e^{sL}] of what is kept is at least (1 - missing Q-mass)^s, s >= 1: paid for in digits."""
         finer = dataclasses.replace(demand, log_count=demand.log_count + jensen(self.log_cut, demand.high))
         values, log_weights, edges, density, heaviest = [], [], None, None, 0.0
         for (weight, part), start, end in zip(parts_of(self.leaf), self.starts, self.ends, strict=True):

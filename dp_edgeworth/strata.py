@@ -12,9 +12,9 @@ Theorem (strata). With the payoff h = (1 - e^{eps - .})_+, O the law of all othe
 
     sum_{k in N} G_k + max(D, 0)  <=  G  <=  sum_{k in N} G_k + sum_{k not in N, |k| <= M} C_k + (sum_i m_i q_i)^{M+1} / (M+1)! + U
 
-for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0, and U is either
-of  sum_i m_i f_i  and  max(D, 0) + e^eps (sum_i m_i g_i) [sum_i m_i a_i + e^{l (eps - t)} prod_i max(1, E_i)^{m_i}],  t the far threshold,
-any l > 0, a_i the P-mass of the most negative losses of leaf i (below any x) and E_i = E_P[e^{-l L}] of the others.
+for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0, and U is
+either of  sum_i m_i f_i  and  max(D, 0) + e^eps (sum_i m_i g_i) [sum_i m_i a_i + e^{l (eps - t)} prod_i max(1, E_i)^{m_i}],
+t the far threshold, any l > 0, a_i the P-mass of the most negative losses of leaf i (below any x) and E_i = E_P[e^{-l L}] of the others.
 Proof. Expand prod_i A_i^{*m_i}; all terms are positive measures. Those without a far loss are the G_k. More than M losses are large
 with probability at most the expected number of (M+1)-sets of large losses, an elementary symmetric polynomial of the q's, at most
 (sum m_i q_i)^{M+1} / (M+1)!; and h <= 1. The terms with a far loss: h = (1 - e^{eps - Y}) + (e^{eps - Y} - 1)_+. The first part has the
@@ -24,8 +24,8 @@ e^{-l Y} applies. (Leaves that are infinite with positive probability under P or
 
 Each G_k with k in N is bounded by the theorem of `spectral.py`, on a contour of its own. That theorem speaks of any finite positive
 measure; of its mass it uses only that it is at most 1 (the aliases on the left, `plan` with K(0) <= 0), so B_i is divided by a number
-e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a stratum are bounded, and its amplitude is close to what it
-adds to delta. What is charged besides the terms of `spectral.py`:
+e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a stratum are bounded, and its amplitude is close to what
+it adds to delta. What is charged besides the terms of `spectral.py`:
 
     masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + all that is
             missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 1e-11 of the terms it subtracts.
@@ -47,7 +47,22 @@ from dp_edgeworth import spectral
 from dp_edgeworth.composition import EPSILON, Composition, psi
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.gaussian_noise import GaussianShift
-from dp_edgeworth.pieces import MASS_ERROR, Large, Line, Small, Trimmed, is_heavy, is_reversed, jensen, late_log_mgf, lines_of, log_mass, log_mass_below, log_masses, start_of
+from dp_edgeworth.pieces import (
+    MASS_ERROR,
+    Large,
+    Line,
+    Small,
+    Trimmed,
+    is_heavy,
+    is_reversed,
+    jensen,
+    late_log_mgf,
+    lines_of,
+    log_mass,
+    log_mass_below,
+    log_masses,
+    start_of,
+)
 from dp_edgeworth.pllr import DIGITS, Pllr, Reversed, RuleTooLargeError, Subsampled, subsampled_loss
 from dp_edgeworth.spectral import LogBounds, log_kappa
 
@@ -98,7 +113,8 @@ class Far:
         paid = -np.expm1(np.minimum(eps, 700.0)) * math.expm1(self.log_near_p)
         middle, error = gained - paid, 1e-11 * (gained + paid)
         with np.errstate(over="ignore"):
-            late = np.exp(np.minimum(np.logaddexp(self.log_late + (1.0 + self.slope_late) * eps, self.log_low + eps), 300.0)) * (1.0 + 1e-9)
+            late = np.logaddexp(self.log_late + (1.0 + self.slope_late) * eps, self.log_low + eps)
+            late = np.exp(np.minimum(late, 300.0)) * (1.0 + 1e-9)
         most = np.minimum(np.maximum(middle + error, 0.0) + late, math.exp(self.log_any))
         return np.maximum(middle - error, 0.0), np.clip(middle, 0.0, most), most
 
@@ -220,7 +236,7 @@ class _Heavy:
 
 
 class _Tables:
-    """Rough Chernoff exponents K_k(c) of all strata: thresholds x strata x tilts; and the log-probability of more than M large losses."""
+    """Rough Chernoff exponents K_k(c) of all strata: thresholds x strata x tilts; and the log-probability of more than M."""
 
     def __init__(self, heavy: list[_Heavy], numbers: list[tuple[int, ...]], thresholds: np.ndarray, far: float, tilts: np.ndarray,
                  others: np.ndarray):
@@ -374,9 +390,8 @@ class Planner:
         """The smallest loss from which on losses may count as far: either they are too rare, or too large to be made up for."""
         if not len(self.late_slopes):
             return self.largest * 1.01
-        losses = epsilon + (self.largest - epsilon) * np.geomspace(1e-6, 1.0, 60) if self.largest > epsilon else np.array([self.largest])
-        losses = losses[losses >= 1.5 * epsilon]
-        for loss in losses:
+        losses = epsilon + max(self.largest - epsilon, 0.0) * np.geomspace(1e-6, 1.0, 60)
+        for loss in losses[losses >= 1.5 * epsilon]:
             masses = [_far_masses(leaf, leaf.cut(float(loss))) for leaf in self.heavy]
             log_p = np.logaddexp.reduce([math.log(leaf.count) + p for leaf, (p, _) in zip(self.heavy, masses, strict=True)])
             if float((log_p + (1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf).min()) <= (
@@ -402,7 +417,7 @@ class Planner:
                    low + log_g_sum, math.isfinite(late))
 
     def _late(self, epsilon: float, loss: float) -> tuple[float, float, float]:
-        """l of the theorem, log of e^{-l t} prod max(1, E_i)^{m_i}, and log of sum m_i a_i, rounded up; infinite where there is no rule."""
+        """l of the theorem, logs of e^{-l t} prod max(1, E_i)^{m_i} and of sum m_i a_i, rounded up; infinite where no rule is."""
         if not len(self.late_slopes):
             return 0.0, math.inf, math.inf
         slope = float(self.late_slopes[np.argmin((1.0 + self.late_slopes) * epsilon - self.late_slopes * loss + self.late_cgf)])

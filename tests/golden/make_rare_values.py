@@ -24,7 +24,8 @@ CASES = [
     ("sampled, m p = 0.1", [(1.0, "sampled", 0.9, 3e-4)], 300, 1e-12, 6.0, 0.1313),
     ("replaced, delta 1e-185", [(1.0, "replaced", 0.2568, 2.96e-4)], 259, 3.4e-185, 1.5, 0.4),
     ("replaced, one large loss", [(1.0, "replaced", 1.9612, 1.16e-5)], 64, 4.5e-11, 5.0, 0.945),
-    ("coin, delta 1e-249", [(3.66e-4, "replaced", 0.1688, 2.72e-3), (1 - 3.66e-4, "sampled", 0.0844, 2.77e-3)], 97, 3.2e-249, 1.6, 0.567),
+    ("coin, delta 1e-249", [(3.66e-4, "replaced", 0.1688, 2.72e-3), (1 - 3.66e-4, "sampled", 0.0844, 2.77e-3)], 97, 3.2e-249, 1.6,
+     0.567),
 ]
 
 
@@ -127,7 +128,7 @@ def main() -> None:
             values = [epsilon(parts, m, delta, far, guess, k * cells) for k in (1, 2, 4)]
             gains = -np.diff(values)
             assert 0 < gains[1] < 0.505 * gains[0], (name, values)
-            row = [name, repr(parts), m, repr(delta), repr(values[2] - 1.02 * gains[1]), repr(values[2]), repr(values[:2])]
+            row = [name, repr(parts), m, repr(delta), repr(float(values[2] - 1.02 * gains[1])), repr(values[2]), repr(values[:2])]
             writer.writerow(row)
             print(*row, flush=True)
 
