@@ -14,7 +14,8 @@ Theorem (strata). With the payoff h = (1 - e^{eps - .})_+, O the law of all othe
 
 for any set N of strata, where C_k >= G_k is the Chernoff bound prod_i C(m_i, k_i) kappa(c) e^{K_k(c) - c eps}, any c > 0, and U is
 either of  sum_i m_i f_i  and  max(D, 0) + e^eps (sum_i m_i g_i) [sum_i m_i a_i + e^{l (eps - t)} prod_i max(1, E_i)^{m_i}],
-t the far threshold, any l > 0, a_i the P-mass of the most negative losses of leaf i (below any x) and E_i = E_P[e^{-l L}] of the others.
+t the far threshold, any l > 0,
+a_i the P-mass of the most negative losses of leaf i (below any x) and E_i = E_P[e^{-l L}] of the others.
 Proof. Expand prod_i A_i^{*m_i}; all terms are positive measures. Those without a far loss are the G_k. More than M losses are large
 with probability at most the expected number of (M+1)-sets of large losses, an elementary symmetric polynomial of the q's, at most
 (sum m_i q_i)^{M+1} / (M+1)!; and h <= 1. The terms with a far loss: h = (1 - e^{eps - Y}) + (e^{eps - Y} - 1)_+. The first part has the
