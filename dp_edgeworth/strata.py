@@ -70,7 +70,7 @@ from dp_edgeworth.spectral import LogBounds, log_kappa
 _THRESHOLDS, _TILTS, _NODES = 48, 72, 2000
 _MOST_LARGE = 6
 _MOST_HEAVY = 3
-_MOST_STRATA = 10
+_MOST_STRATA, _MOST_LEAVES = 10, 12
 _MOST_COST, _MOST_FREQUENCIES = 1e5, 150_000  # beyond, strata are not tried, or given up
 _LEAST_LOG_DELTA = -720.0
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
@@ -301,12 +301,16 @@ class Planner:
             if is_reversed(pllr):
                 result += count * _reversed_cgf(pllr, tilts)
         rest = Composition({pllr: count for pllr, count in self.others.items() if not is_reversed(pllr)})
-        for i, tilt in enumerate(tilts if rest.counts else ()):
+        if not rest.counts or not len(tilts):
+            return result
+        some = np.unique(np.linspace(0, len(tilts) - 1, 16).astype(int))
+        found = np.full(len(some), math.inf)
+        for i, tilt in enumerate(tilts[some]):
             try:
-                result[i] += rest.cgf([tilt], rest.demand(min(float(tilt), -1.0), max(float(tilt), 0.0)), rough=True)[0, 0]
+                found[i] = rest.cgf([tilt], rest.demand(min(float(tilt), -1.0), max(float(tilt), 0.0)), rough=True)[0, 0]
             except RuleTooLargeError:
-                result[i] = math.inf
-        return result
+                break
+        return result + np.interp(np.arange(len(tilts)), some, found)
 
     def log_estimate(self, epsilon: float) -> float:
         """About log delta(epsilon), from above: the sum of the Chernoff bounds for the best threshold."""
@@ -522,8 +526,11 @@ def planner_at(composition: Composition, log_delta: float | None, epsilon: float
 
 
 def _is_for(composition: Composition) -> bool:
+    """Whether there are leaves to split or to trim, few kinds of them, and all others have bounded losses or are Gaussians."""
     heavy = sum(is_heavy(pllr) for pllr in composition.counts)
-    return heavy <= _MOST_HEAVY and (heavy > 0 or any(map(is_reversed, composition.counts)))
+    if any(math.isinf(pllr.finite_supremum) and pllr.gaussian_variance is None and not is_heavy(pllr) for pllr in composition.counts):
+        return False
+    return len(composition.counts) <= _MOST_LEAVES and heavy <= _MOST_HEAVY and (heavy > 0 or any(map(is_reversed, composition.counts)))
 
 
 def _log_share(tolerance: float, epsilon: float) -> float:
