@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dp_edgeworth import lattice, spectral, tilts
+from dp_edgeworth import lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.epsilon_search import NEGLIGIBLE, RESERVE, Contour, chi_square_delta
+from dp_edgeworth.epsilon_search import FINEST, NEGLIGIBLE, RESERVE, Contour, chi_square_delta
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
 
@@ -45,13 +45,18 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
         return none
     width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
-    contour = None
+    contour: Contour | None = None
     reserve = RESERVE if len(open_targets) > 2 else 0.0
-    cuts, lost, best = whole.has_tail, tilt is None, math.inf
+    cuts, lost, best, tried = whole.has_tail, tilt is None, math.inf, False
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
             return open_targets[result.upper[open_targets] <= floor[open_targets]]
-        if cuts and (attempt >= 2 or lost):  # Rare losses far above epsilon hide it, see `epsilon_search`.
+        if cuts and not tried and (attempt >= 2 or lost or tilt is None):  # Rare losses hide it, see `epsilon_search`.
+            tried, found = True, _stratified(whole, epsilon, me, tolerance, result)
+            if found is not None:
+                contour = found
+                break
+        if cuts and (attempt >= 2 or lost):
             composition = whole.truncated(math.log(share) + math.log(max(result.upper[index] - whole.infinite_mass, 1e-300)))
             tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
             guess = min(guess, best)
@@ -70,10 +75,38 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
         if math.isfinite(float(b.lower[0])):
             best = float(b.estimate[0])
         guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
+    if not tried and contour is None:  # a bounded loss whose rules are too large
+        contour = _stratified(whole, epsilon, me, tolerance, result)
+
     def put(targets: np.ndarray, logs: spectral.LogBounds) -> None:
         put_logs(result, targets, logs.lower, logs.estimate, logs.upper, whole.infinite_mass)
 
     return _served(contour, epsilons, index, open_targets, tolerance, put)
+
+
+def _stratified(composition: Composition, epsilon: float, me: np.ndarray, tolerance: float, result: Bounds) -> Contour | None:
+    """Strata that are narrow enough at this epsilon, or None; their bounds are put into the result in any case."""
+    tolerance = max(tolerance, FINEST * min(epsilon, 1.0))
+    width = tolerance * max(1.0, epsilon)
+    log_delta: float | None = None
+    slope: float | None = None
+    try:
+        for finer in (1.0, 1.0, 2.0):
+            planner = strata.planner_at(composition, log_delta, epsilon, tolerance)
+            if planner is None:
+                return None
+            contour = planner.contour(epsilon, slope or planner.slope(epsilon), width, finer)
+            b = contour.bounds(np.array([epsilon]))
+            put_logs(result, me, b.lower, b.estimate, b.upper, composition.infinite_mass)
+            slope = abs(float(b.slope[0]))
+            if b.upper[0] - b.lower[0] <= width * slope:
+                return contour
+            if not math.isfinite(float(b.estimate[0])):
+                return None
+            log_delta = float(b.estimate[0])
+    except RuleTooLargeError:
+        pass
+    return None
 
 
 def _served(contour: Contour | None, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,

@@ -1,7 +1,8 @@
 """Certified epsilon of delta for one direction, by contours: one after the other, each serving all targets that it serves well.
 
 Where the guess of epsilon is not to be trusted (a few rare large losses beside many small ones), or the first contours give a wide
-interval, the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper end.
+interval, every number of large losses gets a contour of its own (`strata.py`), or the largest losses are left out of the composition
+(`Composition.truncated`): their probability is part of the upper end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth import lattice, spectral, tilts
+from dp_edgeworth import lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
@@ -19,8 +20,9 @@ from dp_edgeworth.pllr import RuleTooLargeError
 NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
+FINEST = 1e-8  # relative width that strata aim at, at most
 _TINY = 5e-324
-Contour = spectral.Contour | lattice.LatticeContour
+Contour = spectral.Contour | lattice.LatticeContour | strata.Strata
 
 
 def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndarray, tolerance: float,
@@ -66,7 +68,12 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
     contour, cuts = None, not complement and whole.has_tail
     for cut in (False, True) if cuts else (False,):
-        if cut:  # Rare losses far above the target hide it: without them everything happens on one scale.
+        if cut:  # Rare losses far above the target hide it.
+            goal = _Goal(index, targets, slack, tolerance, 0.0, complement)
+            contour = _stratified(whole, goal, log_delta, result) or contour
+            if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
+                break
+            # Without them everything happens on one scale.
             composition = whole.truncated(log_delta - NEGLIGIBLE)
         start = _start(composition, log_delta, open_targets, finite - margin, result)
         if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
@@ -83,6 +90,8 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
         contour = _refined(composition, whole, start, goal, log_delta, result) or contour
         if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
             break
+    if not (cuts or complement) and result.upper[index] - result.lower[index] > tolerance * max(1.0, result.lower[index]):
+        contour = _stratified(whole, _Goal(index, targets, slack, tolerance, 0.0, complement), log_delta, result) or contour
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
         return me
@@ -137,6 +146,29 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
             guess, slope = float(found[1][0]), float(slopes[0])
             narrow = result.upper[me[0]] - result.lower[me[0]] <= goal.tolerance * max(1.0, result.lower[me[0]])
             if narrow or contour.size > _MANY_FREQUENCIES:
+                break
+    except RuleTooLargeError:
+        pass
+    return contour
+
+
+def _stratified(composition: Composition, goal: _Goal, log_delta: float, result: Bounds) -> Contour | None:
+    """Strata until the interval of one target is as narrow as it was asked for; the last of them."""
+    number, me, contour = goal.number, np.array([goal.number]), None
+    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), float(result.upper[number]),
+                                goal.tolerance)
+    if found_plan is None:
+        return None
+    planner, guess = found_plan
+    slope = planner.slope(guess)
+    try:
+        for finer in (1.0, 1.0, 2.0, 6.0):
+            width = max(goal.tolerance * max(1.0, guess), FINEST * guess)
+            contour = planner.contour(guess, slope, width, finer)
+            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            result.put(me, *found)
+            guess, slope = max(float(found[1][0]), 0.5 * goal.tolerance), float(slopes[0])
+            if result.upper[number] - result.lower[number] <= width or contour.size > _MANY_FREQUENCIES:
                 break
     except RuleTooLargeError:
         pass

@@ -82,12 +82,16 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 
-def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups) -> tuple[
+def _no_groups(x: np.ndarray) -> Iterable[tuple[float, np.ndarray]]:
+    return ()
+
+
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups = _no_groups) -> tuple[
         np.ndarray, np.ndarray]:
     """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two; `slope` is an increasing bound of
-    |L'|. `groups` gives pairs (tau, log-odds at x) for one or more tau: the odds against all terms whose rates are within tau of that
+    |L'|. `groups` gives pairs (tau, log-odds at x) for any number of tau: the odds against all terms whose rates are within tau of that
     of the largest term (of both mixtures).
 
     Length at most 1.5: the ellipse is at most 1 high, where e^{-x^2/2} has grown by e^{1/2}, and overshoots its panel by a third of
