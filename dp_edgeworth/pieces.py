@@ -19,11 +19,12 @@ from scipy import special
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement
 from dp_edgeworth.panels import cut_panels
-from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Rule, Subsampled, subsampled_loss
+from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Rule, RuleTooLargeError, Subsampled, subsampled_loss
 from dp_edgeworth.trapezoid import log_normal_floor, posterior
 
 MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
 _STEEPEST = 30.0  # shifts beyond this have rules of their own
+_MOST_NODES = 300_000
 Function = Callable[[np.ndarray], np.ndarray]
 
 
@@ -226,6 +227,7 @@ class Trimmed(Pllr):
         high = self.end(demand.digits)
         x, w = cut_panels(low, high, dataclasses.replace(demand.reversed(), log_count=demand.log_count + 3.0), mu,
                           lambda x: mu * posterior(x, mu, p))
+        _check(x)
         loss = subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
         grid = np.linspace(low, high, 257)[None]
         edges = subsampled_loss(mu * (grid - 0.5 * mu), np.array(p))
@@ -305,6 +307,7 @@ def _nodes(one: Line, low: float, high: float, demand: Demand) -> tuple[np.ndarr
             x.append(sign * nodes)
             w.append(weights)
     nodes, weights = np.concatenate(x), np.concatenate(w)
+    _check(nodes)
     up, down = one.losses(nodes)
     return up - down, np.log(weights) - 0.5 * nodes * nodes - LOG_SQRT_2PI + down
 
@@ -328,6 +331,12 @@ def late_log_mgf(leaf: Pllr, slope: float, lows: list[float], digits: float) -> 
         loss, weights = _nodes(one, low, float(x[last]), demand)
         logs.append(math.log(weight) + float(np.logaddexp.reduce(np.append(weights - slope * loss, tail[last] + 1e-6))))
     return float(np.logaddexp.reduce(logs)) + 1e-12
+
+
+def _check(nodes: np.ndarray) -> None:
+    """Strata are many and each wants K at many tilts: rules that would take seconds are refused."""
+    if len(nodes) > _MOST_NODES:
+        raise RuleTooLargeError(f"a part with {len(nodes)} nodes")
 
 
 def _loss(one: Line, x: float) -> float:
