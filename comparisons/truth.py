@@ -141,6 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 def command(arguments: argparse.Namespace) -> str:
     """The command line of these arguments, as far as they decide what is judged."""
     words = ["python", "-m", "comparisons", "truth", "--cases", str(arguments.cases), "--seed", str(arguments.seed)]
+    words += ["--oracle", str(arguments.oracle)] if arguments.oracle else []
     words += ["--stored-only"] if arguments.stored_only else []
     words += ["--regime", *arguments.regime] if arguments.regime else []
     words += ["--markdown", str(arguments.markdown)] if arguments.markdown else []
