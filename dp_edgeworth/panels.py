@@ -176,4 +176,5 @@ def _cut_node_count(digits: float, phase: float) -> int:
     """Smallest n with (64/15) M rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some rho, M as in `cut_panels`."""
     rho = np.linspace(1.1, _LARGEST_RHO, 96)
     growth = phase * (rho - 1.0 / rho) / 2.0 + 4.0 * ((rho + 1.0 / rho) / 2.0 - 1.0) + 0.5 + 2.4
-    return int(np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min())
+    best = np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min()
+    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
