@@ -258,15 +258,12 @@ def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pl
 
 def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:
     """Certified epsilon, and the direction that decides it; "both" where they are the same or both are infinite."""
+    whole = accountant.get_epsilon_interval(delta)
     directions = [] if accountant._non_private else accountant._directions()
-    if len(directions) < 2:
-        return accountant.get_epsilon_interval(delta), "both"
-    sides = [conversion.epsilon_bounds([direction], np.array([delta]), tolerance) for direction in directions]
-    whole = Interval(*(float(part[0]) for part in sides[0].largest(sides[1])))
-    if math.isinf(whole.estimate):
+    if len(directions) < 2 or math.isinf(whole.estimate):
         return whole, "both"
-    slack = 0.1 * tolerance * max(1.0, whole.estimate)
-    return whole, "remove" if sides[0].estimate[0] >= whole.estimate - slack else "add"
+    remove = conversion.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
+    return whole, "remove" if remove >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
 
 
 def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventReport) -> EdgeworthIntervalAccountant:
