@@ -89,9 +89,9 @@ def _backward(event, relation):
     return dp_edgeworth.Directions(pair.add, pair.remove)
 
 
-@pytest.mark.parametrize("noise", [0.6, 1.5])
+@pytest.mark.parametrize("noise", [0.6, 4.0])
 def test_the_larger_direction_may_be_either(noise):
-    """At noise 0.6 the weaker direction is decided by its Chernoff bound, at 1.5 by its contour. A pair whose add direction is the
+    """At noise 0.6 the weaker direction is decided by its Chernoff bound, at 4 by its contour. A pair whose add direction is the
     stronger one is not a mirror image in the form that the sums know, and is left to the other way."""
     forward, backward = repeated(sampled(0.02, gaussian(noise)), 2_000), repeated(BackwardDpEvent(0.02, noise), 2_000)
     assert quick_interval(forward, 1e-6) is not None
@@ -121,8 +121,9 @@ def test_the_direction_without_a_contour_must_be_below(monkeypatch):
 
 def test_the_weaker_direction_is_not_forgotten(monkeypatch):
     """Contours in the wrong order: the one that comes first has the smaller epsilon."""
-    event = repeated(sampled(0.02, gaussian(1.5)), 2_000)
+    event = repeated(sampled(0.01, gaussian(2.35)), 10_000)
     expected, original = quick_interval(event, 1e-6), quick._contours
+    assert len(quick._plan(accountant(event)._sums, math.log(1e-6), 1e-6).directions) == 2
     monkeypatch.setattr(quick, "_contours", lambda *arguments: original(*arguments)[::-1])
     found = quick_interval(event, 1e-6)
     assert found == pytest.approx(expected, rel=1e-12)
