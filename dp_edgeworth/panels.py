@@ -47,14 +47,15 @@ def graded_edges(width: float, fall: float, rise: float, longest: float, digits:
     return found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
 
 
-def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
+def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float, *, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
     The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
-    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
+    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line. If all panels are `far` from where the loss bends, by more
+    than 40 and so that the smaller term counts for nothing, it is analytic in a whole disc of that radius and has no secants.
     """
     half = 0.5 * np.diff(edges, axis=-1)
-    nodes = node_count(float(half.max()), demand, turn, odds)
+    nodes = node_count(float(half.max()), demand, turn, odds, far=far)
     check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
     centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
@@ -62,7 +63,7 @@ def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple
     return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
+def node_count(half: float, demand: Demand, turn: float, odds: float, *, far: bool = False) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
@@ -71,9 +72,9 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     best = math.inf
     for rho in np.geomspace(1.1, 100.0, 60):
         height = 0.5 * half * (rho - 1.0 / rho)
-        if turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi):
+        if (half * rho > 40.0) if far else (turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi)):
             break
-        secant = -math.log(math.cos(0.5 * turn * height))
+        secant = 0.0 if far else -math.log(math.cos(0.5 * turn * height))
         if odds < 1.0:
             secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
