@@ -81,7 +81,7 @@ def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
     at most e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second
     part is, by the lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2}
     for s < 1/4, e^{o - mu/4} for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from
-    both ends. The bend of L, at mu/2 within o/2, is then more than 80 away from all panels: on their ellipses u is one term up to e^-80.
+    both ends. The bend of L, at mu/2 within o/2, is then more than 80 away from all panels: there u is one term up to e^-80.
     """
     with np.errstate(divide="ignore"):
         end = 2.0 * (demand.digits + np.log(np.maximum(mu, 1.0)) + np.abs(np.log(p) - np.log1p(-p)) + 5.0)

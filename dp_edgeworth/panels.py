@@ -108,7 +108,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
 
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
-    size, negative = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0)
+    size, negative, few = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0), check_size((high - low) / 1.5 + 2.0)
     turns = 1.3 * demand.frequency * float(slope(np.linspace(low, high, 1025)).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
     alone, turned = math.log(min(0.08, 0.5 / (negative + 1e-300))), min(0.6, 2.0 / math.sqrt(negative + 1e-300))
@@ -123,7 +123,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
         turning = 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
-    edges = np.linspace(low, high, check_size((high - low) / 1.5 + 2.0))
+    edges = np.linspace(low, high, few)
     while True:
         allowed = longest(edges[1:])
         pieces = np.clip(np.ceil(np.diff(edges) / allowed - 1e-9), 1.0, 3.0).astype(np.int64)
