@@ -52,6 +52,7 @@ RO = NeighboringRelation.REPLACE_ONE
 RS = NeighboringRelation.REPLACE_SPECIAL
 
 _SMALLEST_SHIFT = 1e-140
+_LARGEST_LAPLACE_SHIFT = 1e100
 # In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
 _SMALLEST_NOISE_SHIFT = 1e-7
 _LARGEST_NOISE_SHIFT = 1e6
@@ -198,6 +199,8 @@ def _laplace(mu: float) -> Directions:
     if mu < _SMALLEST_SHIFT:  # rounded up; nothing is known from below
         tiny = RoundedUp((1.0, 0.0), (LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
         return Directions(tiny, tiny)
+    if mu > _LARGEST_LAPLACE_SHIFT:  # rounded up, so that sums of losses stay floats; nothing is known from below
+        return _mirrored(RoundedUp((1.0, 0.0), (DISJOINT, NO_LOSS.remove)))
     return _mirrored(LaplaceShift(mu))
 
 

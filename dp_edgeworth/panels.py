@@ -47,14 +47,15 @@ def graded_edges(width: float, fall: float, rise: float, longest: float, digits:
     return found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
 
 
-def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
+def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float, *, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
     The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
-    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
+    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line. If all panels are `far` from where the loss bends, by more
+    than 40 and so that the smaller term counts for nothing, it is analytic in a whole disc of that radius and has no secants.
     """
     half = 0.5 * np.diff(edges, axis=-1)
-    nodes = node_count(float(half.max()), demand, turn, odds)
+    nodes = node_count(float(half.max()), demand, turn, odds, far=far)
     check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
     centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
@@ -62,7 +63,7 @@ def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple
     return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
+def node_count(half: float, demand: Demand, turn: float, odds: float, *, far: bool = False) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
@@ -71,9 +72,9 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     best = math.inf
     for rho in np.geomspace(1.1, 100.0, 60):
         height = 0.5 * half * (rho - 1.0 / rho)
-        if turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi):
+        if (half * rho > 40.0) if far else (turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi)):
             break
-        secant = -math.log(math.cos(0.5 * turn * height))
+        secant = 0.0 if far else -math.log(math.cos(0.5 * turn * height))
         if odds < 1.0:
             secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
@@ -111,7 +112,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
 
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
-    size, negative = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0)
+    size, negative, few = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0), check_size((high - low) / 1.5 + 2.0)
     turns = 1.3 * demand.frequency * float(slope(np.linspace(low, high, 1025)).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
     alone, turned = math.log(min(0.08, 0.5 / (negative + 1e-300))), min(0.6, 2.0 / math.sqrt(negative + 1e-300))
@@ -126,7 +127,7 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
         turning = 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
-    edges = np.linspace(low, high, check_size((high - low) / 1.5 + 2.0))
+    edges = np.linspace(low, high, few)
     while True:
         allowed = longest(edges[1:])
         pieces = np.clip(np.ceil(np.diff(edges) / allowed - 1e-9), 1.0, 3.0).astype(np.int64)
