@@ -70,7 +70,7 @@ class LaplaceShift(Pllr):
         return Rule.stacked([
             _steep(float(mu[i]), near, demand) if near < 0.5 * mu[i] else
             _on_panels(mu[i:i + 1], graded_edges(*map(float, (ends[i], fall[i], rise[i], longest[i], demand.digits)))[None],
-                       demand, float(odds[i]))
+                       demand, float(odds[i]), apart=bool(ends[i] < mu[i]))
             for i in range(len(mu))])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
@@ -105,10 +105,10 @@ def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
     return np.where(mu > 4.0 * end, end, mu)
 
 
-def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
-    """Both atoms and composite Gauss-Legendre nodes between them, or near them, one row per mu."""
-    x, w = panels(edges, demand, 2.0, odds, far=bool(edges[0, -1] < mu[0]))
-    if edges[0, -1] < mu[0]:
+def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float, *, apart: bool = False) -> Rule:
+    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu; `apart`: near the lower one, and mirrored."""
+    x, w = panels(edges, demand, 2.0, odds, far=apart)
+    if apart:
         x, w = np.concatenate([x, mu[:, None] - x[:, ::-1]], axis=1), np.concatenate([w, w[:, ::-1]], axis=1)
     return _with_atoms(mu, x, w)
 

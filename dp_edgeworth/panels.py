@@ -44,7 +44,9 @@ def graded_edges(width: float, fall: float, rise: float, longest: float, digits:
         joined = np.concatenate(distances)
         edges.append(width - joined if mirrored else joined)
     found = np.unique(np.clip(np.concatenate(edges), 0.0, width))
-    return found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
+    kept = found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
+    kept[-1] = width  # not the one just below it
+    return kept
 
 
 def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float, *, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +77,7 @@ def node_count(half: float, demand: Demand, turn: float, odds: float, *, far: bo
         if (half * rho > 40.0) if far else (turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi)):
             break
         secant = 0.0 if far else -math.log(math.cos(0.5 * turn * height))
-        if odds < 1.0:
+        if odds < 1.0 and not far:
             secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
         need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))

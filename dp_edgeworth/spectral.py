@@ -56,6 +56,7 @@ _RULE_ERROR = 1e-16
 _SUM_ERROR = 48.0  # units in the last place of the sum of the moduli
 _FEW_FREQUENCIES, _MOST_FREQUENCIES = 128, 1 << 18
 _LARGEST_RATIO = 4.0
+_LEAST_SMOOTHING = 1e-40
 _TILT_STEPS = np.array([-8.0, -4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0, 8.0])  # in deviations
 _TILT_RATIOS = np.array([0.18, 0.3, 0.42, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, _LARGEST_RATIO])
 
@@ -372,6 +373,7 @@ def _smoothing(decay: Envelope, choice: Plan, tau2: float) -> tuple[float, float
 def _smoothed(decay: Envelope, choice: Plan, tau2: float) -> tuple[float, float]:
     """The same with smoothing, by more than tau^2 if otherwise there would be too many frequencies."""
     price = math.log(max(1.0, choice.slope * (choice.slope + 1.0)))
+    tau2 = max(tau2, _LEAST_SMOOTHING)  # 0, where the law is steeper than all floats, would be quadrupled for ever
     while tau2 <= 16.0:
         highest = decay.smoothed(tau2).frequency(choice.log_loss - choice.log_relative + price)
         if highest * choice.period <= 2.0 * math.pi * _MOST_FREQUENCIES:

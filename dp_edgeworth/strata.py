@@ -278,7 +278,7 @@ class Planner:
         self.numbers = [k for k in itertools.product(*(range(min(leaf.count, _MOST_LARGE) + 1) for leaf in self.heavy))
                         if sum(k) <= _MOST_LARGE]
         self.largest = max((float(leaf.values[-1]) for leaf in self.heavy), default=most)
-        self.tilts = np.geomspace(min(0.05 / most, 0.1 / self.largest), 1e5 / most, _TILTS)
+        self.tilts = np.geomspace(min(0.05 / most, 0.1 / max(self.largest, 1e-300)), 1e5 / most, _TILTS)
         self.rest = self._rough_others(self.tilts)
         self.plain = composition.log_finite == 0.0 and composition.log_kept == 0.0
         self.tables = self._tables(math.inf)

@@ -340,3 +340,12 @@ def test_rule_without_the_middle_between_far_humps(pair, shifts, demand):
         whole = mp.quad(integrand(pair, mpf(s)), cuts, method="gauss-legendre", maxdegree=6)
         found = np.logaddexp.reduce(rule.log_weights[0] + s * rule.values[0])
         assert float(found - mp.log(whole)) == pytest.approx(0.0, abs=1e-14 * max(shifts) ** 2), s
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 7.3, 60.0, 381.7, 900.0, 1e4, 1e6])
+def test_laplace_rules_are_laws_at_every_tilt(mu):
+    """The masses under P and under Q are 1, however steep the tilts and fine the frequencies that the panels were made for."""
+    for p, tilt, frequency in itertools.product((0.3, 1e-3, 1e-9), np.geomspace(0.1, 1e4, 20) / mu, (0.0, 3.0)):
+        rule = Subsampled(LaplaceShift(mu), p).rule(Demand(0.0, 1.0 + tilt, frequency * tilt))
+        for log_weights in (rule.log_weights, rule.log_weights + rule.values):
+            assert np.exp(log_weights).sum() == pytest.approx(1.0, abs=1e-12 + 4e-16 * mu)
