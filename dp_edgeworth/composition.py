@@ -276,6 +276,11 @@ class Composition:
         return Composition(self.counts, log_dropped - math.log(self.total))
 
     @property
+    def atomic(self) -> bool:
+        """Whether all losses are atoms."""
+        return all(pllr.atomic for pllr in self.counts)
+
+    @property
     def has_tail(self) -> bool:
         """Whether there are large losses that `truncated` can leave out."""
         return math.isinf(self.finite_supremum) or any(pllr.cuttable for pllr in self.counts)

@@ -8,13 +8,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dp_edgeworth import lattice, spectral, strata, tilts
+from dp_edgeworth import convolution, lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
-from dp_edgeworth.epsilon_search import FINEST, NEGLIGIBLE, RESERVE, Contour, chi_square_delta
+from dp_edgeworth.epsilon_search import (
+    FEW_PAIRS,
+    FINEST,
+    MANY_PAIRS,
+    MOST_PASSES,
+    NEGLIGIBLE,
+    RESERVE,
+    SMALL,
+    Contour,
+    chi_square_delta,
+)
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
 
 _TINY = 5e-324
+_WIDE = 1e-3  # relative
 
 
 def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndarray, tolerance: float, floor: np.ndarray,
@@ -31,31 +42,54 @@ def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndar
             bound = np.array([chi_square_delta(composition)])
             result.put(np.array([index]), np.zeros(1), bound, bound)
             done = np.array([index])
+        if result.upper[index] > max(floor[index], (1.0 + _WIDE) * result.lower[index]):
+            pairs = MANY_PAIRS / len(open_targets)
+            _convolved(composition, float(epsilons[index]), index, tolerance, float(floor[index]), result, pairs, best=True)
         open_targets = np.setdiff1d(open_targets, done)
 
 
 def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,
                floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Settles one epsilon and whichever others its contour serves; returns their indices."""
-    me, epsilon, whole = np.array([index]), float(epsilons[index]), composition
+    epsilon = float(epsilons[index])
     if _is_no_float(composition, epsilon):
         none = open_targets[epsilons[open_targets] >= epsilon]
         nothing = np.full(len(none), -math.inf)
         put_logs(result, none, nothing, nothing, nothing, composition.infinite_mass)
         return none
-    width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
     tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
     contour: Contour | None = None
+    if epsilon < SMALL * tolerance and not composition.atomic:
+        contour = _convolved(composition, epsilon, index, tolerance, float(floor[index]), result, FEW_PAIRS)
+    if contour is None:
+        contour = _contours(composition, epsilons, index, open_targets, tilt, guess, tolerance, float(floor[index]), result)
+    if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
+        return open_targets[result.upper[open_targets] <= floor[open_targets]]
+
+    def put(targets: np.ndarray, logs: spectral.LogBounds) -> None:
+        put_logs(result, targets, logs.lower, logs.estimate, logs.upper, composition.infinite_mass)
+
+    return _served(contour, epsilons, index, open_targets, tolerance, put)
+
+
+def _contours(whole: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tilt: float | None, guess: float,
+              tolerance: float, floor: float, result: Bounds) -> Contour | None:
+    """Contours until the interval at one epsilon is as narrow as it was asked for, or gets no narrower; the last of them."""
+    me, epsilon, composition = np.array([index]), float(epsilons[index]), whole
+    width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
+    contour: Contour | None = None
     reserve = RESERVE if len(open_targets) > 2 else 0.0
-    cuts, lost, best, tried = whole.has_tail, tilt is None, math.inf, False
+    cuts, lost, best, tried, last = whole.has_tail, tilt is None, math.inf, False, math.inf
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
-        if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
-            return open_targets[result.upper[open_targets] <= floor[open_targets]]
+        if result.upper[index] <= floor:
+            return contour
         if cuts and not tried and (attempt >= 2 or lost or tilt is None):  # Rare losses hide it, see `epsilon_search`.
-            tried, found = True, _stratified(whole, epsilon, me, tolerance, result)
+            tried, found = True, None
+            if epsilon >= SMALL * tolerance or whole.atomic:
+                found = _convolved(whole, epsilon, index, tolerance, floor, result, FEW_PAIRS)
+            found = found or _stratified(whole, epsilon, me, tolerance, result)
             if found is not None:
-                contour = found
-                break
+                return found
         if cuts and (attempt >= 2 or lost):
             composition = whole.truncated(math.log(share) + math.log(max(result.upper[index] - whole.infinite_mass, 1e-300)))
             tilt, guess = _start_delta(composition, epsilons, index, open_targets, result)
@@ -69,19 +103,41 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
             continue
         b = contour.bounds(epsilons[me])
         put_logs(result, me, b.lower, b.estimate, b.upper, whole.infinite_mass)
-        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]):
+        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]) or (tried and b.upper[0] - b.lower[0] > 0.5 * last):
             break
+        last = float(b.upper[0] - b.lower[0]) if tried else math.inf
         share = min(max(0.02 * width * abs(float(b.slope[0])), 1e-12), math.exp(-NEGLIGIBLE))
         if math.isfinite(float(b.lower[0])):
             best = float(b.estimate[0])
         guess = min(float(b.estimate[0]), guess + 1.0) if math.isfinite(float(b.estimate[0])) else guess - 5.0
     if not tried and contour is None:  # a bounded loss whose rules are too large
         contour = _stratified(whole, epsilon, me, tolerance, result)
+    return contour
 
-    def put(targets: np.ndarray, logs: spectral.LogBounds) -> None:
-        put_logs(result, targets, logs.lower, logs.estimate, logs.upper, whole.infinite_mass)
 
-    return _served(contour, epsilons, index, open_targets, tolerance, put)
+def _convolved(composition: Composition, epsilon: float, index: int, tolerance: float, floor: float, result: Bounds,
+               most_pairs: float, *, best: bool = False) -> Contour | None:
+    """Convolutions until the tolerance is met, and then the last of them; see `epsilon_search`."""
+    me, step, width = np.array([index]), convolution.COARSEST, tolerance * max(1.0, epsilon)
+    most = float(result.upper[index]) - composition.infinite_mass
+    log_delta, near = math.log(most) if most > 0.0 else -math.inf, False
+    for _ in range(MOST_PASSES):
+        found = convolution.convolved(composition, log_delta, max(epsilon, tolerance), step, most_pairs)
+        if found is None:
+            return None
+        b = found.bounds(np.array([epsilon]))
+        put_logs(result, me, b.lower, b.estimate, b.upper, composition.infinite_mass)
+        wanted, own = min(width * abs(float(b.slope[0])), _WIDE), float(b.upper[0] - b.lower[0])
+        if own <= wanted or result.upper[index] <= floor:
+            return found
+        known = math.log(float(result.upper[index] / result.lower[index])) if result.lower[index] > 0.0 else math.inf
+        possible = own * found.size / most_pairs if near else 0.0
+        finer = min(math.sqrt(1.5 * own / wanted), 0.8 * math.sqrt(most_pairs / max(found.size, 1)), 3.0)
+        if known <= wanted or possible > (0.5 * known if best else wanted) or (near and finer < 1.2):
+            return None
+        near = abs(log_delta - float(b.estimate[0])) < 1.0
+        log_delta, step = float(b.estimate[0]), step / max(finer, 1.0)
+    return None
 
 
 def _stratified(composition: Composition, epsilon: float, me: np.ndarray, tolerance: float, result: Bounds) -> Contour | None:

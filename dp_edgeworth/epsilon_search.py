@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth import lattice, spectral, strata, tilts
+from dp_edgeworth import convolution, lattice, spectral, strata, tilts
 from dp_edgeworth.composition import EPSILON, Composition
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.pllr import RuleTooLargeError
@@ -21,12 +21,16 @@ NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left o
 RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
 FINEST = 1e-8  # relative width that strata aim at, at most
+_WIDE = 1e-3  # relative
+SMALL = 3e3  # in units of the tolerance: an epsilon that convolutions find quickly
+_FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _TINY = 5e-324
-Contour = spectral.Contour | lattice.LatticeContour | strata.Strata
+FEW_PAIRS, MANY_PAIRS, MOST_PASSES = 1e7, 4e7, 8  # of points of a convolution; a million take about 25 ms
+Contour = spectral.Contour | lattice.LatticeContour | strata.Strata | convolution.Convolution
 
 
 def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndarray, tolerance: float,
-                       floor: np.ndarray, result: Bounds) -> None:
+             floor: np.ndarray, result: Bounds) -> None:
     """Contours for one open target after the other, each tried on all that are still open."""
     none = open_targets[deltas[open_targets] >= chi_square_delta(composition)]
     result.put(none, *np.zeros((3, len(none))))
@@ -37,6 +41,11 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
             done = _one_epsilon(composition, deltas, index, open_targets, tolerance, floor, result)
         except RuleTooLargeError:
             done = np.array([index])
+        wide = _is_wide(result, index, tolerance)
+        if (wide or result.upper[index] > (1.0 + _WIDE) * result.lower[index]) and result.upper[index] > floor[index]:
+            goal = _goal(composition, deltas, index, tolerance, float(floor[index]))
+            if not goal.complement:
+                _convolved(composition, goal, result, (MANY_PAIRS if wide else FEW_PAIRS) / len(open_targets), best=True)
         open_targets = np.setdiff1d(open_targets, done)
 
 
@@ -60,18 +69,16 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     if finite[index] <= margin:
         return me
     log_delta, whole = math.log(finite[index]), composition
-    complement = bool(deltas[index] > 0.5)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
-        # how far the targets themselves are rounded
-        share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
-        slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
+    goal = _goal(composition, deltas, index, tolerance, float(floor[index]))
+    targets, slack, complement = goal.targets, goal.slack, goal.complement
     contour, cuts = None, not complement and whole.has_tail
     for cut in (False, True) if cuts else (False,):
         if cut:  # Rare losses far above the target hide it.
-            goal = _Goal(index, targets, slack, tolerance, 0.0, complement)
-            contour = _stratified(whole, goal, log_delta, result) or contour
-            if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
+            contour = _convolved(whole, goal, result, FEW_PAIRS) or contour
+            if _is_fine(result, index, tolerance) or result.upper[index] <= floor[index]:
+                break
+            contour = _stratified(whole, goal._replace(reserve=0.0), log_delta, result) or contour
+            if not _is_wide(result, index, tolerance):
                 break
             # Without them everything happens on one scale.
             composition = whole.truncated(log_delta - NEGLIGIBLE)
@@ -82,16 +89,20 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
             continue
         if tilts.at_the_top(composition, start.tilt):
             return me
-        goal = _Goal(index, targets, slack, tolerance, RESERVE if len(open_targets) > 2 else 0.0, complement)
+        if not (complement or cuts) and (not start.sure or (result.upper[index] < SMALL * tolerance and not whole.atomic)):
+            contour = _convolved(whole, goal, result, FEW_PAIRS)
+            if _is_fine(result, index, tolerance) or result.upper[index] <= floor[index]:
+                break
+        goal = goal._replace(reserve=RESERVE if len(open_targets) > 2 else 0.0)
         if not complement and start.guess < 0.97 * floor[index]:
             decided = _below_floor(composition, start.tilt, goal, open_targets, floor, result)
             if index in decided:
                 return decided
         contour = _refined(composition, whole, start, goal, log_delta, result) or contour
-        if result.upper[index] - result.lower[index] <= tolerance * max(1.0, result.lower[index]):
+        if not _is_wide(result, index, tolerance):
             break
-    if not (cuts or complement) and result.upper[index] - result.lower[index] > tolerance * max(1.0, result.lower[index]):
-        contour = _stratified(whole, _Goal(index, targets, slack, tolerance, 0.0, complement), log_delta, result) or contour
+    if not (cuts or complement) and _is_wide(result, index, tolerance):
+        contour = _stratified(whole, goal._replace(reserve=0.0), log_delta, result) or contour
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
         return me
@@ -120,6 +131,32 @@ class _Goal(NamedTuple):
     tolerance: float
     reserve: float
     complement: bool  # G is 1 - delta
+    floor: float  # the epsilon that another direction has reached
+
+
+def _goal(composition: Composition, deltas: np.ndarray, index: int, tolerance: float, floor: float) -> _Goal:
+    """What is asked of the finite losses: delta less the infinite mass, or 1 - delta where that is the smaller one."""
+    complement, finite = bool(deltas[index] > 0.5), deltas - composition.infinite_mass
+    margin = composition.infinite_mass * composition.infinite_mass_error
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
+        # how far the targets themselves are rounded
+        share = np.zeros(len(deltas)) if complement else np.minimum(margin / np.maximum(finite, _TINY), 1.0)
+        slack = 4.0 * EPSILON * np.abs(targets) - np.log1p(-share)
+    return _Goal(index, targets, slack, tolerance, 0.0, complement, floor)
+
+
+def _is_wide(result: Bounds, index: int, tolerance: float) -> bool:
+    return bool(result.upper[index] - result.lower[index] > tolerance * max(1.0, result.lower[index]))
+
+
+def _fine(epsilon: float, tolerance: float) -> float:
+    """The width that convolutions aim at: relative where epsilon is small."""
+    return min(tolerance * max(1.0, epsilon), _FINE * max(epsilon, tolerance))
+
+
+def _is_fine(result: Bounds, index: int, tolerance: float) -> bool:
+    return bool(result.upper[index] - result.lower[index] <= _fine(float(result.lower[index]), tolerance))
 
 
 def _refined(composition: Composition, whole: Composition, start: _Start, goal: _Goal, log_delta: float,
@@ -152,11 +189,41 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
     return contour
 
 
+def _convolved(composition: Composition, goal: _Goal, result: Bounds, most_pairs: float, *, best: bool = False) -> Contour | None:
+    """Convolutions on finer and finer grids, where the tolerance can be met with so many pairs of points; the last of them.
+
+    Widths fall with the square of the step, and pairs grow with it. `best`: as fine as the pairs allow even if the tolerance cannot be
+    met, if only that is finer than what is known.
+    """
+    number, me, contour, step = goal.number, np.array([goal.number]), None, convolution.COARSEST
+    log_delta, most = float(goal.targets[number]), float(result.upper[number])
+    guess = 0.3 * most if most < math.inf else 1.0
+    for _ in range(MOST_PASSES):
+        found = convolution.convolved(composition, log_delta, max(guess, goal.tolerance), step, most_pairs)
+        if found is None:
+            break
+        contour, used = found, guess
+        low, guess, high = found.crossing(log_delta, float(goal.slack[number]))
+        result.put(me, np.array([low]), np.array([guess]), np.array([high]))
+        known = float(result.upper[number] - result.lower[number])
+        wanted = _fine(low, goal.tolerance)
+        possible = (high - low) * found.size / most_pairs if 0.5 * used < guess < 2.0 * used else 0.0
+        if known <= wanted or result.upper[number] <= goal.floor:
+            break
+        if possible > (0.5 * known if best else wanted):
+            break
+        finer = min(math.sqrt(1.5 * (high - low) / wanted), 0.8 * math.sqrt(most_pairs / max(found.size, 1)), 3.0)
+        if finer < 1.2:
+            break
+        step /= finer
+    return contour
+
+
 def _stratified(composition: Composition, goal: _Goal, log_delta: float, result: Bounds) -> Contour | None:
     """Strata until the interval of one target is as narrow as it was asked for; the last of them."""
     number, me, contour = goal.number, np.array([goal.number]), None
-    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), float(result.upper[number]),
-                                goal.tolerance)
+    found_plan = strata.planner(composition, log_delta, float(result.lower[number]), 3.0 * float(result.upper[number]),
+                                goal.tolerance)  # its tables should reach beyond epsilon
     if found_plan is None:
         return None
     planner, guess = found_plan
