@@ -23,7 +23,8 @@ from scipy import special
 from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.laplace_noise import LaplaceShift
-from dp_edgeworth.pllr import Mixed, Pllr, Reversed, Subsampled, subsampled_loss
+from dp_edgeworth.noise_shift import NoiseShift
+from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Subsampled, subsampled_loss
 
 _NORMAL_ERROR, _EXP_ERROR = 1e-13, 1e-15
 _MOST_CELLS = 100_000
@@ -102,12 +103,16 @@ def _(pllr: LaplaceShift, step: float, log_tail: float) -> Cells | None:
                  8.0 * _EXP_ERROR * (1.0 + count + mu))
 
 
-@cells.register
-def _(pllr: Atoms, step: float, log_tail: float) -> Cells | None:
-    log_p, losses = pllr._log_finite
-    ends = np.concatenate([losses, [-np.inf, np.inf]])
-    p, q = np.append(np.exp(log_p), [pllr.lost_mass, 0.0]), np.append(np.exp(log_p + losses), [0.0, pllr.infinite_mass])
-    size = float((np.abs(losses) + np.abs(log_p)).max(initial=0.0))
+@cells.register(Atoms)
+@cells.register(NoiseShift)
+def _(pllr: Pllr, step: float, log_tail: float) -> Cells | None:
+    """Finite pairs: their rule is them."""
+    rule = pllr.rule(Demand())
+    losses, log_p = rule.values[0], rule.log_weights[0]
+    ends, none = np.concatenate([losses, [-np.inf, np.inf]]), np.zeros(1)
+    with np.errstate(under="ignore"):
+        p, q = np.concatenate([np.exp(log_p), rule.lost, none]), np.concatenate([np.exp(log_p + losses), none, rule.infinite])
+    size = float(np.abs(losses).max(initial=0.0) + np.abs(_finite(log_p)).max(initial=0.0))
     return Cells(ends, ends, ends, 4.0 * _EXP_ERROR * np.abs(_finite(ends)), p, q, 4.0 * _EXP_ERROR * (1.0 + size))
 
 
