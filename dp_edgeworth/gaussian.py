@@ -22,16 +22,19 @@ def log_delta(epsilon: np.ndarray | float, mu: float) -> np.ndarray:
     """log[Phi(-a) - e^eps Phi(-b)], a = eps/mu - mu/2, b = a + mu: [EA] Fact 2.4 with Fact 2.1.
 
     It is log phi(a) + log[R(a) - R(b)] with Mills' ratio R; for small mu the difference is the integral of
-    -R'(x) = 1 - x R(x) from a to b, so that nothing cancels.
+    -R'(x) = 1 - x R(x) from a to b, so that nothing cancels. For negative eps, where R(a) would overflow, the mirror image:
+    delta(eps) = 1 - e^eps + e^eps delta(-eps).
     """
     eps = np.asarray(epsilon, float)
     if mu >= 1.0:
         return log_delta_of_large(eps, mu)
     with np.errstate(all="ignore"):
-        a = eps / mu - 0.5 * mu
+        a = np.abs(eps) / mu - 0.5 * mu
         x, w = legendre(20)
         gap = 0.5 * mu * (_minus_mills_slope(a[..., None] + 0.5 * mu * (1.0 + x)) * w).sum(axis=-1)
-        return np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0)
+        logs = np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0)
+        below = np.minimum(eps, 0.0)
+        return np.where(eps < 0.0, np.log(np.exp(below + logs) - np.expm1(below)), logs)
 
 
 def log_delta_of_large(eps: np.ndarray, mu: np.ndarray | float) -> np.ndarray:
