@@ -219,7 +219,19 @@ def test_narrow_gaussian_beside_a_far_reversed_leaf(noise):
     assert accountant.get_epsilon_interval(0.7).lower == 0.0
 
 
-@pytest.mark.parametrize("mu", [0.9, 0.1, 0.01, 1e-4])
+def test_gaussian_beside_one_far_laplace():
+    """The loss is 1000.5 less a deficit of Exp(1/2) or 0, plus N(0, 1): delta(900) is 1 - 4e-22; the upper end was 1e-25."""
+    accountant = EdgeworthIntervalAccountant().compose(
+        dpa.ComposedDpEvent([dpa.LaplaceDpEvent(0.001), dpa.GaussianDpEvent(1.0)]))
+    for epsilon in (880.0, 900.0, 930.0, 950.0, 960.0):
+        found = accountant.get_delta_interval(epsilon)
+        assert 1.0 - 2.0 * math.exp(0.5 * (epsilon - 1000.0)) - 1e-9 <= found.lower <= found.upper
+    for delta in (0.5, 0.9, 1.0 - 1e-10):  # at least that of Laplace noise alone
+        found = accountant.get_epsilon_interval(delta)
+        assert 1000.0 + 2.0 * math.log1p(-delta) - 1e-3 <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("mu", [100.0, 5.0, 1.0, 0.9, 0.1, 0.01, 1e-4])
 def test_gaussian_curve_at_negative_epsilon(mu):
     for epsilon in (-1e-3, -0.01, -0.5, -5.0, -40.0, -2000.0):
         a = mpf(epsilon) / mu - mpf(mu) / 2
