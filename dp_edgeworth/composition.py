@@ -256,10 +256,11 @@ class Composition:
         self.largest_loss = max((pllr.largest_kept(log_tail) if pllr.cuttable else pllr.finite_supremum  # of one leaf
                                  for pllr in counts), default=0.0)
         self.leaf_count = len(counts)
-        # log of the Q-mass of the largest possible loss
+        # log of the Q-mass of the largest possible loss, rounded down: counts multiply the rounding of a leaf's own mass
         self.log_top_mass = -math.inf
         if math.isfinite(self.supremum) and all(pllr.top_mass > 0 for pllr in counts):
-            self.log_top_mass = math.fsum(count * math.log(pllr.top_mass) for pllr, count in counts.items())
+            self.log_top_mass = math.fsum(count * (math.log(pllr.top_mass) - EPSILON * (16.0 + 4.0 * pllr.loss_scale))
+                                          for pllr, count in counts.items())
         self.single = next(iter(counts)) if self.total == 1 else None
         self._cache: tuple[Demand, list[Block]] | None = None
 

@@ -28,20 +28,26 @@ def log_delta(epsilon: np.ndarray | float, mu: float) -> np.ndarray:
     if mu >= 1.0:
         return log_delta_of_large(eps, mu)
     with np.errstate(all="ignore"):
-        a = eps / mu - 0.5 * mu
+        a = np.abs(eps) / mu - 0.5 * mu
         x, w = legendre(20)
         gap = 0.5 * mu * (_minus_mills_slope(a[..., None] + 0.5 * mu * (1.0 + x)) * w).sum(axis=-1)
-        return np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0)
+        return _mirrored(eps, np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0))
 
 
 def log_delta_of_large(eps: np.ndarray, mu: np.ndarray | float) -> np.ndarray:
     """The same where every mu is at least 1 and the difference does not cancel."""
     with np.errstate(all="ignore"):
-        a = eps / mu - 0.5 * mu
+        a = np.abs(eps) / mu - 0.5 * mu
         b = a + mu
         body = np.log1p(-np.exp(np.minimum(_log_other_tail(a, b) - special.log_ndtr(-a), 0.0)))
         tail = np.log(np.maximum(mills(np.maximum(a, -2.0)) - mills(b), 0.0)) - 0.5 * a * a - LOG_SQRT_2PI
-        return np.minimum(np.where(a < 0.0, body + special.log_ndtr(-a), tail), 0.0)
+        return _mirrored(eps, np.minimum(np.where(a < 0.0, body + special.log_ndtr(-a), tail), 0.0))
+
+
+def _mirrored(eps: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """From log delta(|eps|); delta(eps) = 1 - e^eps + e^eps delta(-eps) for negative eps, where Mills' ratio would overflow."""
+    below = np.minimum(eps, 0.0)
+    return np.where(eps < 0.0, np.log(np.exp(below + logs) - np.expm1(below)), logs)
 
 
 def log_complement(epsilon: np.ndarray | float, mu: float) -> np.ndarray:

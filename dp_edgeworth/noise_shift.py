@@ -202,7 +202,9 @@ class _Curve:
         index = np.searchsorted(self.losses, losses, side="right") - 1
         gaps = np.append(np.diff(self.losses), 1.0)
         slopes = np.append(-np.diff(self.heights), 0.0) / np.expm1(np.minimum(gaps, 700.0))
-        return self.heights[index] - slopes[index] * np.expm1(np.minimum(losses - self.losses[index], gaps[index]))
+        # Over a gap of more than 700 the chord stays above the height on the left until 700 before its right end.
+        beyond = np.minimum(losses - self.losses[index], gaps[index]) - np.maximum(gaps[index] - 700.0, 0.0)
+        return self.heights[index] - slopes[index] * np.expm1(np.maximum(beyond, 0.0))
 
     def tangents(self, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The higher of the tangents at both ends of a chord: its value, log p_tail and q_tail."""

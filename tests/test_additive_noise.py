@@ -345,3 +345,15 @@ def test_pairs_are_laws_and_one_lies_below_the_other(name, shapes, shift):
         curve = np.maximum(q - np.exp(eps[:, None]) * p, 0.0).sum(axis=1) + pair.infinite_mass
         assert np.exp(pair.log_hockey_stick(eps)) == pytest.approx(curve, rel=1e-9, abs=1e-13)
     assert np.all(above.dominated.log_hockey_stick(eps) <= above.log_hockey_stick(eps))
+
+
+def test_chords_over_gaps_beyond_the_floats():
+    """A chord in u = e^loss, also where e^gap is no float: it was -inf or nan there, below the curve."""
+    curve = noise_shift._Curve(np.array([0.0, 2000.0, 2001.0]), np.array([0.5, 0.1, 0.0]), np.zeros(1), np.zeros(1), 0.0)
+    losses = np.array([0.0, 1.0, 750.0, 1500.0, 1999.0, 2000.0, 2000.5, 3000.0])
+    with mp.workdps(60):
+        exact = [mp.mpf(0.5) - (mp.mpf(0.5) - mp.mpf(0.1)) * mp.expm1(loss) / mp.expm1(2000) for loss in losses[:6].tolist()]
+        exact += [mp.mpf(0.1) * (1 - mp.expm1(0.5) / mp.expm1(1)), mp.mpf(0)]
+    found = curve.upper(losses)
+    assert np.all(found >= np.array(exact, float) - 1e-15)
+    assert np.all(found <= np.array(exact, float) + 1e-15)

@@ -16,7 +16,7 @@ import pytest
 from dp_accounting import dp_event
 from mpmath import mp, mpf
 
-from dp_edgeworth import EdgeworthIntervalAccountant, far
+from dp_edgeworth import EdgeworthIntervalAccountant, far, gaussian
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Reversed, Subsampled
@@ -205,3 +205,35 @@ def test_probabilities_add_up():
         logs, drawn, _ = far._multinomial(np.array([1 - p, p]), m, 60.0)
         assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
         assert np.all(drawn.sum(axis=1) == m)
+
+
+@pytest.mark.parametrize("noise", [100.0, 1e4])
+def test_narrow_gaussian_beside_a_far_reversed_leaf(noise):
+    """"add" is 10 |log(1 - p)| plus a narrow normal law, far above epsilon: Mills' ratio overflowed there and delta was taken for 1."""
+    event = dpa.ComposedDpEvent([sampled(0.1, dpa.GaussianDpEvent(0.01), 10), dpa.GaussianDpEvent(noise)])
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    exact = 1 - mpf(0.9) ** 10  # "remove": some record is sampled; "add" is smaller for epsilon > 0
+    for epsilon in (0.1, 0.6):
+        found = accountant.get_delta_interval(epsilon)
+        assert found.lower <= exact <= found.upper < found.lower + 1e-9
+    assert accountant.get_epsilon_interval(0.7).lower == 0.0
+
+
+def test_gaussian_beside_one_far_laplace():
+    """The loss is 1000.5 less a deficit of Exp(1/2) or 0, plus N(0, 1): delta(900) is 1 - 4e-22; the upper end was 1e-25."""
+    accountant = EdgeworthIntervalAccountant().compose(
+        dpa.ComposedDpEvent([dpa.LaplaceDpEvent(0.001), dpa.GaussianDpEvent(1.0)]))
+    for epsilon in (880.0, 900.0, 930.0, 950.0, 960.0):
+        found = accountant.get_delta_interval(epsilon)
+        assert 1.0 - 2.0 * math.exp(0.5 * (epsilon - 1000.0)) - 1e-9 <= found.lower <= found.upper
+    for delta in (0.5, 0.9, 1.0 - 1e-10):  # at least that of Laplace noise alone
+        found = accountant.get_epsilon_interval(delta)
+        assert 1000.0 + 2.0 * math.log1p(-delta) - 1e-3 <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("mu", [100.0, 5.0, 1.0, 0.9, 0.1, 0.01, 1e-4])
+def test_gaussian_curve_at_negative_epsilon(mu):
+    for epsilon in (-1e-3, -0.01, -0.5, -5.0, -40.0, -2000.0):
+        a = mpf(epsilon) / mu - mpf(mu) / 2
+        exact = mp.ncdf(-a) - mp.exp(epsilon) * mp.ncdf(-a - mpf(mu))
+        assert abs(mp.expm1(mpf(float(gaussian.log_delta(epsilon, mu))) - mp.log(exact))) < 1e-13 * (1 + abs(a) * 1e-3 / mu)

@@ -169,3 +169,19 @@ def test_small_losses_on_a_lattice_in_sixty_digits(scale, share):
         slack = mpmath.mpf(1e-9) * scale
         assert delta(mpmath.mpf(upper) + slack) <= target <= delta(max(mpmath.mpf(lower) - slack, mpmath.mpf(0)))
     assert upper - lower <= 1e-6
+
+
+def test_mass_at_the_top_of_huge_counts():
+    """Between P(Y = top) and what rounding makes of it, 2e-10 more: epsilon is two flips below the top, its lower end was 15 above."""
+    noise, count = 2.2e-7, 10**8
+    accountant = EdgeworthIntervalAccountant(NeighboringRelation.REPLACE_ONE)
+    with mpmath.workdps(60):
+        flip = mpmath.mpf(noise) / 2
+        stay = (1 - flip) ** count
+        delta = float(stay * (1 + mpmath.mpf("1.2e-10")))
+        loss = mpmath.log((1 - flip) / flip)
+        # one flip more adds `once` to delta as soon as epsilon is below top - 2 loss; e^{-2 loss} of `stay` is not there yet
+        once = stay * count * flip / (1 - flip)
+        exact = (count - 2) * loss + mpmath.log1p(-(mpmath.mpf(delta) - stay * (1 - mpmath.exp(-2 * loss))) / once)
+    found = accountant.compose(dp_event.RandomizedResponseDpEvent(noise, 2), count).get_epsilon_interval(delta)
+    assert found.lower <= exact <= found.upper
