@@ -277,6 +277,11 @@ class Composition:
         return Composition(self.counts, log_dropped - math.log(self.total))
 
     @property
+    def supremum_error(self) -> float:
+        """Bound of the relative rounding error of the largest losses, which are sums of positive numbers."""
+        return max((pllr.supremum_error for pllr in self.counts), default=4e-15)
+
+    @property
     def atomic(self) -> bool:
         """Whether all losses are atoms."""
         return all(pllr.atomic for pllr in self.counts)

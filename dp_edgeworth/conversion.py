@@ -65,8 +65,8 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
     if math.isinf(composition.gaussian_variance):  # beyond all floats
         unknown = np.where(deltas >= 1.0, 0.0, math.inf)
         return Bounds(np.zeros(deltas.shape), unknown, unknown)
-    most = max(_outward(composition.supremum), 0.0)
-    finite_most = max(_outward(composition.finite_supremum), 0.0)
+    most = max(_moved(composition.supremum, composition.supremum_error), 0.0)
+    finite_most = max(_moved(composition.finite_supremum, composition.supremum_error), 0.0)
     result = Bounds(np.zeros(deltas.shape), np.full(deltas.shape, most), np.full(deltas.shape, most))
     trivial = deltas >= 1.0
     result.put(trivial, np.array(0.0), np.array(0.0), np.array(0.0))
@@ -75,7 +75,8 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
     if math.isinf(most):
         result.lower[hopeless & ((deltas < composition.infinite_mass - margin) | (deltas == 0.0))] = math.inf
     pure = (deltas == 0.0) & ~hopeless
-    result.put(pure, np.array(max(_inward(composition.supremum), 0.0)), np.array(composition.supremum), np.array(most))
+    least_top = max(_moved(composition.supremum, -composition.supremum_error), 0.0)
+    result.put(pure, np.array(least_top), np.array(composition.supremum), np.array(most))
     rest = np.flatnonzero(~(trivial | hopeless | pure))
     result.upper[rest] = finite_most
     result.estimate[rest] = np.minimum(result.estimate[rest], finite_most)
@@ -83,7 +84,7 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
     if composition.log_top_mass > -700.0:  # delta(eps) >= P(Y = top) (1 - e^{eps - top})
         top = math.exp(composition.log_top_mass) * (1.0 - 1e-12)
         with np.errstate(divide="ignore", invalid="ignore"):
-            least = _inward(composition.supremum) + np.log1p(-deltas[rest] / top)
+            least = least_top + np.log1p(-deltas[rest] / top)
         result.lower[rest] = np.where(deltas[rest] < top, np.maximum(least, 0.0), 0.0)
         done = result.upper[rest] - result.lower[rest] <= tolerance * np.maximum(1.0, result.lower[rest])
         result.estimate[rest[done]] = 0.5 * (result.lower[rest[done]] + result.upper[rest[done]])
@@ -130,11 +131,11 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     infinite = composition.infinite_mass
     most = min(1.0, infinite * (1.0 + 1e-14))
     result = Bounds(np.full(epsilons.shape, infinite * (1.0 - 1e-14)), np.ones(epsilons.shape), np.ones(epsilons.shape))
-    beyond = (epsilons >= _outward(composition.finite_supremum)) | np.isinf(epsilons)
+    beyond = (epsilons >= _moved(composition.finite_supremum, composition.supremum_error)) | np.isinf(epsilons)
     result.estimate[beyond], result.upper[beyond] = infinite, most
     if not math.isfinite(composition.finite_supremum):
         result.upper[beyond] = max(most, _TINY)
-    without = epsilons >= _outward(composition.supremum)
+    without = epsilons >= _moved(composition.supremum, composition.supremum_error)
     result.lower[without], result.estimate[without], result.upper[without] = 0.0, 0.0, 0.0
     rest = np.flatnonzero(~beyond)
     if composition.log_finite == -math.inf or not len(rest):
@@ -193,9 +194,6 @@ def _far_deltas(composition: Composition, epsilons: np.ndarray, rest: np.ndarray
     return rest
 
 
-def _outward(value: float) -> float:
-    return value if math.isinf(value) else value + 4e-15 * abs(value)
-
-
-def _inward(value: float) -> float:
-    return value if math.isinf(value) else value - 4e-15 * abs(value)
+def _moved(value: float, error: float) -> float:
+    """A number moved by a relative error."""
+    return value if math.isinf(value) else value + error * abs(value)

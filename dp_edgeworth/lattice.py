@@ -80,7 +80,7 @@ class LatticeContour:
             factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
             lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
             slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 700.0 if self.tilt > 0 else 0.0))
-            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) - lower, 0.0)))
+            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) + base_error - lower, 0.0)))
         usable = np.isfinite(lower) & (slope > 0)
         sign = -1.0 if self.tilt > 0 else 1.0
         # A table that is negative beyond its error has one that was not charged: then nothing is proved.

@@ -212,6 +212,11 @@ class Pllr:
     def finite_supremum(self) -> float:
         return self.supremum
 
+    @property
+    def supremum_error(self) -> float:
+        """Bound of the relative rounding error of the supremum where that is finite."""
+        return 4e-15
+
     def largest_kept(self, log_tail: float) -> float:
         """Upper bound of the finite losses that are left where those of Q-mass e^{log_tail} may be left out."""
         return self.finite_supremum
@@ -355,6 +360,11 @@ class Subsampled(Pllr):
         return _subsampled_number(self.inner.infimum, self.probability)
 
     @property
+    def supremum_error(self) -> float:
+        """The error of the inner loss l, e l, is that of log p e^l: where this is small it counts l times."""
+        return 4e-15 + self.inner.supremum_error * (1.0 + self.inner.loss_scale)
+
+    @property
     def top_mass(self) -> float:  # type: ignore[override]
         """Under (1-p) P + p Q the top has (1-p) e^{-L} + p times its Q-mass."""
         if not self.inner.top_mass:
@@ -436,6 +446,10 @@ class Mixed(Pllr):
     @property
     def loss_scale(self) -> float:
         return max(part.loss_scale for part in self.parts)
+
+    @property
+    def supremum_error(self) -> float:
+        return max(part.supremum_error for part in self.parts)
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]

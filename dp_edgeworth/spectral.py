@@ -185,7 +185,10 @@ class Contour:
         turn = np.exp(-1j * np.outer(eps, self.frequencies))
         total, slope = _dot(turn, fixed.terms), _dot(turn, fixed.slopes)
         error = fixed.error + np.abs(eps) * fixed.phase_error
-        up, down, middle = total + error, total - error - self._aliases(eps), total
+        base = self.log_mgf - self.tilt * eps
+        base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))
+        # The aliases are bounded absolutely: relative to the true amplitude they may be e^base_error times as large.
+        up, down, middle = total + error, total - error - self._aliases(eps) * np.exp(np.minimum(base_error, 300.0)), total
         if fixed.densities is not None:
             density = _dot(turn, fixed.densities)
             most = np.maximum(density + fixed.density_error + np.abs(eps) * fixed.density_phase_error, 0.0)
@@ -194,8 +197,6 @@ class Contour:
                 down, middle = down - price, middle - 0.5 * self.tau2 * density
             else:
                 up, middle = up + price, middle + 0.5 * self.tau2 * density
-        base = self.log_mgf - self.tilt * eps
-        base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = base - base_error + np.log(np.maximum(down, 0.0))
             # A negative upper bound of a positive number can only come from an error that was not charged: then nothing is proved.

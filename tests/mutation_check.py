@@ -34,7 +34,7 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = (
-    Mutation("aliases, all", "total - error - self._aliases(eps)", "total - error"),
+    Mutation("aliases, all", " - self._aliases(eps) * np.exp(np.minimum(base_error, 300.0))", ""),
     Mutation("aliases, right", "return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))",
              "return logs[:, ~right].min(axis=1)"),
     Mutation("aliases, left", "return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))",

@@ -240,3 +240,18 @@ def test_integer_fields_of_every_type(integer):
 
 if __name__ == "__main__":
     run_part(int(sys.argv[1]), int(sys.argv[2]))
+
+
+def test_the_largest_loss_of_rare_samples_in_50_digits() -> None:
+    """log(1 + p (e^l - 1)) is off by l times the rounding of l = 1/b; mpmath 1.3, 50 digits, from the floats p and 1/b."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 50
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        loss = float(rng.uniform(50.0, 600.0))
+        p = math.exp(-loss - rng.uniform(0.0, 30.0))
+        noise = 1.0 / loss
+        exact = mpmath.log1p(mpmath.mpf(p) * mpmath.expm1(1 / mpmath.mpf(noise)))
+        event = dp_event.PoissonSampledDpEvent(p, dp_event.LaplaceDpEvent(noise))
+        lower, _, upper = EdgeworthIntervalAccountant().compose(event).get_epsilon_interval(0.0)
+        assert lower <= exact <= upper and upper - lower <= 1e-11 * upper
