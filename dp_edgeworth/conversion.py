@@ -5,7 +5,8 @@ where the lower bound was found > the target, otherwise inf and 0: delta(eps) is
 
     closed form   `closed_forms.py`
     negligible    `negligible.py`: leaves whose losses all together are below the tolerance, or that are in the way of the others
-    spectral      `epsilon_search.py`, `delta_search.py` with the contours of `spectral.py` and `lattice.py`
+    spectral      `epsilon_search.py`, `delta_search.py` with the contours of `spectral.py`, `lattice.py` and `strata.py`
+    convolution   `convolution.py`, in the same searches: where epsilon is tiny, and where contours remain wide
     Chernoff      where the spectral bound would need more work than allowed; and the largest possible loss
 """
 

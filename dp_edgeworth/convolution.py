@@ -14,9 +14,9 @@ Proof. H_M(eps) = E_P[(W - e^eps)_+] with W = e^L, a convex increasing function 
 H_{M * R}(eps) = int H_M(eps - r) R(dr).
 
 So cells (`cells.py`) become points, points are convolved and put back on a grid after every step, once rounded up and once rounded
-down. On a bin [a, b] with Q-mass q and V = sum of masses times 1 - e^{a - l}, equal masses mean
+down. On a bin [a, b] with Q-mass q, where V is the sum of its masses times 1 - e^{a - l}, P-mass and Q-mass stay the same if one puts
 
-    up      q V / (q (1 - e^{a - b})) of it at b, the rest at a;
+    up      V / (1 - e^{a - b}) of it at b, the rest at a;
     down    all of it at a - log(1 - V/q).
 
 Both are off by the second order of the width of a bin, the upper one twice as far, which is what `estimate` makes use of. Charged:

@@ -79,7 +79,8 @@ def _contours(whole: Composition, epsilons: np.ndarray, index: int, open_targets
     width, share = tolerance * max(1.0, epsilon), math.exp(-NEGLIGIBLE)
     contour: Contour | None = None
     reserve = RESERVE if len(open_targets) > 2 else 0.0
-    cuts, lost, best, tried, last = whole.has_tail, tilt is None, math.inf, False, math.inf
+    cuts, lost, best, tried = whole.has_tail, tilt is None, math.inf, False
+    last: float | None = None  # width after strata have failed
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
         if result.upper[index] <= floor:
             return contour
@@ -103,9 +104,10 @@ def _contours(whole: Composition, epsilons: np.ndarray, index: int, open_targets
             continue
         b = contour.bounds(epsilons[me])
         put_logs(result, me, b.lower, b.estimate, b.upper, whole.infinite_mass)
-        if b.upper[0] - b.lower[0] <= width * abs(b.slope[0]) or (tried and b.upper[0] - b.lower[0] > 0.5 * last):
+        own = float(b.upper[0] - b.lower[0])
+        if own <= width * abs(b.slope[0]) or (last is not None and not own < 0.5 * last):
             break
-        last = float(b.upper[0] - b.lower[0]) if tried else math.inf
+        last = own if tried else None
         share = min(max(0.02 * width * abs(float(b.slope[0])), 1e-12), math.exp(-NEGLIGIBLE))
         if math.isfinite(float(b.lower[0])):
             best = float(b.estimate[0])
@@ -135,8 +137,10 @@ def _convolved(composition: Composition, epsilon: float, index: int, tolerance: 
         finer = min(math.sqrt(1.5 * own / wanted), 0.8 * math.sqrt(most_pairs / max(found.size, 1)), 3.0)
         if known <= wanted or possible > (0.5 * known if best else wanted) or (near and finer < 1.2):
             return None
-        near = abs(log_delta - float(b.estimate[0])) < 1.0
-        log_delta, step = float(b.estimate[0]), step / max(finer, 1.0)
+        near = abs(log_delta - float(b.estimate[0])) < 2.0
+        if near:
+            step /= max(finer, 1.0)
+        log_delta = float(b.estimate[0]) if own < 2.0 else float(b.upper[0]) - 20.0  # at first what is charged hides delta
     return None
 
 

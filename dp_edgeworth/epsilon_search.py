@@ -1,8 +1,8 @@
 """Certified epsilon of delta for one direction, by contours: one after the other, each serving all targets that it serves well.
 
 Where the guess of epsilon is not to be trusted (a few rare large losses beside many small ones), or the first contours give a wide
-interval, every number of large losses gets a contour of its own (`strata.py`), or the largest losses are left out of the composition
-(`Composition.truncated`): their probability is part of the upper end.
+interval, the composition is convolved on a geometric grid (`convolution.py`), every number of large losses gets a contour of its own
+(`strata.py`), or the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper end.
 """
 
 from __future__ import annotations

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import pathlib
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event as de
 from scipy import stats
 
+from comparisons.truth_cases import truth_case
 from dp_edgeworth import EdgeworthIntervalAccountant, convolution, mechanisms
 from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.cells import cells
@@ -134,7 +138,128 @@ def test_a_few_rare_samples_are_narrow(p: float, count: int, noise: float, delta
         assert accountant.get_delta_interval(0.99 * lower).upper > delta > accountant.get_delta_interval(1.01 * upper).lower
 
 
+ORACLE = pathlib.Path(__file__).parent.parent / "comparisons" / "results" / "truth-oracle-11.csv"
+
+
+def test_random_events_against_the_oracle() -> None:
+    """Events of the truth campaign whose exact epsilon (80-bit floats, `comparisons/exact.py`) is stored, on a coarse grid."""
+    with ORACLE.open() as stored:
+        rows = [row for row in csv.DictReader(stored) if row["epsilon"]][:300]
+    judged = 0
+    for row in rows:
+        case, exact = truth_case(11, int(row["index"])), float(row["epsilon"])
+        if not 1e-200 < case.delta < 0.4:
+            continue
+        found = []
+        for direction in EdgeworthIntervalAccountant(case.relation).compose(case.event)._directions():
+            rest = case.delta - direction.upper.infinite_mass
+            both = [convolution.convolved(side, math.log(rest), max(exact, 1e-9), 0.08, 3e5) if rest > 1e-3 * case.delta else None
+                    for side in direction]
+            found.append([None if one is None else one.crossing(math.log(rest), 1e-12) for one in both])
+        ends = [(low[0], high[2]) for high, low in found if low is not None and high is not None]
+        if len(ends) < len(found):
+            continue
+        judged += 1
+        lower, upper = (max(end) for end in zip(*ends, strict=True))
+        slack = max(float(row["epsilon_accuracy"]), 1e-13) * exact
+        assert lower - slack <= exact <= upper + slack, case
+    assert judged > 150
+
+
 def test_work_is_bounded() -> None:
     composition = Composition({subsample(GaussianShift(1.0), 1e-3): 10**6})
     assert convolution.convolved(composition, math.log(1e-9), 0.1, 1e-3, 1e5) is None
     assert convolution.convolved(Composition({subsample(GaussianShift(1.0), 1e-3): 10**9}), math.log(1e-9), 0.1, 0.08, 1e9) is None
+
+
+# Every charge on its own: made large, or the only one.
+
+
+def _side(*, up: bool, light: float = 1e-30, uses: int = 1) -> convolution._Side:
+    return convolution._Side(up=up, step=0.05, epsilon=0.1, uses=uses, light=light, most_pairs=1e9)
+
+
+def _mean(points: convolution.Points) -> float:
+    """log(Q-mass / P-mass) in 40 digits."""
+    mpmath.mp.dps = 40
+    p = mpmath.fsum(mpmath.mpf(float(m)) * mpmath.exp(-mpmath.mpf(float(x))) for x, m in zip(points.losses, points.masses, strict=True))
+    return mpmath.log(mpmath.fsum(map(float, points.masses)) / p)
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_losses_are_moved_outwards(up: bool) -> None:
+    """By more than the 1e-16 that one addition may be off."""
+    for loss in (1.0, -0.3, 1e-6):
+        other = convolution.Points(np.array([loss]), np.array([1.0]))
+        side = _side(up=up)
+        moved = (_mean(side.product(other, other, 1)) - 2 * mpmath.mpf(loss)) / abs(loss)
+        assert (moved > 5e-15) if up else (moved < -5e-15)
+        assert abs(moved * loss) < 1e-12
+        crowded = other._replace(terms=10**6)  # a mass of so many terms is off by more
+        assert abs(_mean(side.product(crowded, crowded, 1)) - 2 * mpmath.mpf(loss)) > 1e-11 * abs(loss)
+
+
+def test_light_pairs_count_as_infinite() -> None:
+    rng = np.random.default_rng(0)
+    a = convolution.Points(rng.normal(size=300), 10.0 ** -rng.uniform(0, 12, 300))
+    b = convolution.Points(rng.normal(size=200), 10.0 ** -rng.uniform(0, 12, 200))
+    for first, second in ((a, b), (a, a)):
+        whole = first.masses.sum() * second.masses.sum()
+        found = _side(up=True, light=1e-3).product(first, second, 1)
+        assert 0.0 < found.infinite <= 1e-3 * (1.0 + 1e-9)
+        assert found.masses.sum() + found.infinite == pytest.approx(whole, rel=1e-12)
+        assert found.masses.sum() < whole * (1.0 - 1e-9)
+        assert _side(up=False, light=1e-3).product(first, second, 1).masses.sum() == pytest.approx(found.masses.sum(), rel=1e-12)
+
+
+def test_infinite_masses_survive_products() -> None:
+    a, b = (convolution.Points(np.array([0.1]), np.array([0.9]), 0.1), convolution.Points(np.array([0.2]), np.array([0.8]), 0.2))
+    assert _side(up=True).product(a, b, 1).infinite == pytest.approx(1.0 - 0.9 * 0.8, rel=1e-11)
+
+
+def test_unbounded_cells_are_paid_for() -> None:
+    """Cells beyond one deviation: their Q-mass above, and their P-mass below at the least loss of all other cells."""
+    leaf = cells(GaussianShift(1.0), 0.05, -1e-9)
+    assert leaf is not None and leaf.q[-1] > 0.1 and leaf.p[0] > 0.1
+    points = _side(up=True).points(leaf)
+    assert points.infinite == pytest.approx(leaf.q[-1], rel=1e-12)
+    p_mass = float((points.masses * np.exp(-points.losses)).sum())
+    assert p_mass == pytest.approx(1.0 - leaf.p[-1], rel=1e-9)
+    assert _side(up=False).points(leaf).masses.sum() == pytest.approx(leaf.q[1:-1].sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_errors_of_the_means_are_paid_for(up: bool) -> None:
+    leaf = cells(GaussianShift(1.0), 0.05, -60.0)
+    assert leaf is not None
+    blurred = leaf._replace(error=np.full(len(leaf.mean), 1e-3))
+    moved = _mean(_side(up=up).points(blurred)) - _mean(_side(up=up).points(leaf))
+    assert (5e-4 < moved < 2e-3) if up else (-2e-3 < moved < -5e-4)
+
+
+def test_errors_of_the_masses_are_paid_for() -> None:
+    pllr = subsample(GaussianShift(1.0), 1e-3)
+    part = cells(pllr, 0.05, -60.0)
+    found = convolution.convolved(Composition({pllr: 1000}), math.log(1e-6), 0.1, 0.05, 1e8)
+    assert part is not None and found is not None
+    assert found.log_error > 1000 * part.mass_error
+    side = _side(up=True, uses=1000)
+    side.points(part)  # a thousand times what the sums of one use are off by
+    assert side.log_error > 1000 * 2.2e-16
+    assert found.bounds(np.array([0.1])).upper[0] > found.bounds(np.array([0.1])).lower[0] + 2.0 * found.log_error
+
+
+def test_cells_know_the_error_of_normal_masses() -> None:
+    """In 60 digits."""
+    mpmath.mp.dps = 60
+    leaf = cells(subsample(GaussianShift(0.01), 1e-6), 0.02, -40.0)
+    inner = cells(GaussianShift(0.01), 0.02, -40.0)
+    assert leaf is not None and inner is not None
+    count = len(inner.mean)
+    edges = np.linspace(-math.sqrt(80.0) - 1.0, 0.01 + math.sqrt(80.0) + 1.0, count - 1)
+    for i in range(1, count - 1, 37):
+        low, high = (mpmath.mpf(float(x)) for x in edges[i - 1:i + 1])
+        p, q = (mpmath.ncdf(high - mu) - mpmath.ncdf(low - mu) for mu in (mpmath.mpf(0), mpmath.mpf(0.01)))
+        exact = mpmath.log1p(mpmath.mpf(1e-6) * (q / p - 1))
+        assert abs(exact - mpmath.mpf(float(leaf.mean[i]))) <= leaf.error[i]
+        assert leaf.error[i] > 1e-18  # and it is not 0
