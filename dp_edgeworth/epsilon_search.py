@@ -2,7 +2,8 @@
 
 Where the guess of epsilon is not to be trusted (a few rare large losses beside many small ones), or the first contours give a wide
 interval, the composition is convolved on a geometric grid (`convolution.py`), every number of large losses gets a contour of its own
-(`strata.py`), or the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper end.
+(`strata.py`), or the largest losses are left out of the composition (`Composition.truncated`): their probability is part of the upper
+end.
 """
 
 from __future__ import annotations

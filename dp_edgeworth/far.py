@@ -150,8 +150,9 @@ def _clusters(mixture: NormalMixture) -> tuple[list[tuple[float, float]], list[f
 @humps.register
 def _(pllr: NormalMixture) -> Humps:
     parts, moved = _clusters(pllr)
+    near = _CLOSE if moved else 0.0  # members of a cluster may be that much nearer to another one than its lowest is
     known = Humps.normal([(log, c * c, log) for c, log in parts],
-                         [(a - b, abs(c - d), b) for (c, a), (d, b) in itertools.permutations(parts, 2)])
+                         [(a - b, abs(c - d) - near, b) for (c, a), (d, b) in itertools.permutations(parts, 2)])
     return known._moved(moved)
 
 

@@ -23,7 +23,7 @@ from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Rule, RuleTooLargeE
 from dp_edgeworth.trapezoid import log_normal_floor, posterior
 
 MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
-_STEEPEST = 30.0  # shifts beyond this have rules of their own
+_FLATTEST, _STEEPEST = 1e-4, 30.0  # smaller shifts lose digits in `strata`, larger ones have rules of their own
 _MOST_NODES = 300_000
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -59,7 +59,7 @@ def line(pllr: Pllr) -> Line | None:
     """The mixtures of a leaf with a heavy upper tail: sampled Gaussian noise in one of its forms, or None."""
     if isinstance(pllr, Subsampled) and isinstance(pllr.inner, GaussianShift):
         mu, p = pllr.inner.mu, pllr.probability
-        if mu > _STEEPEST or not p < 1.0:
+        if not _FLATTEST <= mu <= _STEEPEST or not p < 1.0:
             return None
 
         def slope(x: np.ndarray) -> np.ndarray:
@@ -68,12 +68,12 @@ def line(pllr: Pllr) -> Line | None:
         return Line((np.zeros(1), np.ones(1)), (np.array([0.0, mu]), np.array([1.0 - p, p])),
                     lambda x: (subsampled_loss(mu * (x - 0.5 * mu), np.array(p)), np.zeros_like(x)), slope,
                     lambda x: log_normal_floor(x) - np.log(slope(x[:, 1:]) + 5e-324))
-    if isinstance(pllr, NormalMixture) and 0.0 in pllr.shifts and 0.0 < max(pllr.shifts) <= _STEEPEST:
+    if isinstance(pllr, NormalMixture) and 0.0 in pllr.shifts and _FLATTEST <= max(pllr.shifts) <= _STEEPEST:
         mixture = pllr
         return Line((np.zeros(1), np.ones(1)), (np.array(pllr.shifts), np.array(pllr.weights)),
                     lambda x: (mixture._loss(x)[0], np.zeros_like(x)), lambda x: np.exp(mixture._loss(x)[1]),
                     lambda x: log_normal_floor(x) - mixture._loss(x)[1][:, 1:])
-    if isinstance(pllr, SampledReplacement) and pllr.mu <= _STEEPEST:
+    if isinstance(pllr, SampledReplacement) and _FLATTEST <= pllr.mu <= _STEEPEST:
         pair, m, r = pllr, pllr.mu, pllr.probability
         weights = np.array([1.0 - r, r])
         if not r < 1.0:
@@ -245,7 +245,9 @@ def is_reversed(pllr: Pllr) -> bool:
 
 def jensen(log_cut: float, high: float) -> float:
     """Digits for -log E_P[e^{sL}; kept] <= -s log(1 - Q-mass left out), 1 <= s <= high, and three more."""
-    return 3.0 - max(high, 1.0) * math.log1p(-min(math.exp(log_cut), 0.9))
+    if log_cut > math.log(0.9):
+        raise RuleTooLargeError("most losses would be left out")
+    return 3.0 - max(high, 1.0) * math.log1p(-math.exp(log_cut))
 
 
 def start_of(one: Line, least: float, digits: float) -> float:
