@@ -82,7 +82,7 @@ def _contours(whole: Composition, epsilons: np.ndarray, index: int, open_targets
     cuts, lost, best, tried = whole.has_tail, tilt is None, math.inf, False
     last: float | None = None  # width after strata have failed
     for attempt, finer in enumerate((1.0, 1.0, *(1.0,) * 6) if cuts else (1.0, 1.0, 6.0)):
-        if result.upper[index] <= floor:
+        if result.upper[index] <= max(floor, _TINY):
             return contour
         if cuts and not tried and (attempt >= 2 or lost or tilt is None):  # Rare losses hide it, see `epsilon_search`.
             tried, found = True, None
@@ -122,7 +122,7 @@ def _convolved(composition: Composition, epsilon: float, index: int, tolerance: 
     """Convolutions until the tolerance is met, and then the last of them; see `epsilon_search`."""
     me, step, width = np.array([index]), convolution.COARSEST, tolerance * max(1.0, epsilon)
     most = float(result.upper[index]) - composition.infinite_mass
-    log_delta, near = math.log(most) if most > 0.0 else -math.inf, False
+    log_delta, drop = math.log(most) if most > 0.0 else -math.inf, 20.0
     for _ in range(MOST_PASSES):
         found = convolution.convolved(composition, log_delta, max(epsilon, tolerance), step, most_pairs)
         if found is None:
@@ -130,17 +130,16 @@ def _convolved(composition: Composition, epsilon: float, index: int, tolerance: 
         b = found.bounds(np.array([epsilon]))
         put_logs(result, me, b.lower, b.estimate, b.upper, composition.infinite_mass)
         wanted, own = min(width * abs(float(b.slope[0])), _WIDE), float(b.upper[0] - b.lower[0])
-        if own <= wanted or result.upper[index] <= floor:
+        if own <= wanted or result.upper[index] <= max(floor, _TINY):
             return found
+        if found.upper.infinite > 0.1 * math.exp(b.upper[0]):  # what was charged for a larger delta hides this one
+            log_delta, drop = float(b.upper[0]) - drop, 2.0 * drop
+            continue
         known = math.log(float(result.upper[index] / result.lower[index])) if result.lower[index] > 0.0 else math.inf
-        possible = own * found.size / most_pairs if near else 0.0
         finer = min(math.sqrt(1.5 * own / wanted), 0.8 * math.sqrt(most_pairs / max(found.size, 1)), 3.0)
-        if known <= wanted or possible > (0.5 * known if best else wanted) or (near and finer < 1.2):
+        if known <= wanted or own * found.size / most_pairs > (0.5 * known if best else wanted) or finer < 1.2:
             return None
-        near = abs(log_delta - float(b.estimate[0])) < 2.0
-        if near:
-            step /= max(finer, 1.0)
-        log_delta = float(b.estimate[0]) if own < 2.0 else float(b.upper[0]) - 20.0  # at first what is charged hides delta
+        log_delta, step = max(float(b.lower[0]), float(b.estimate[0]) - 10.0), step / finer
     return None
 
 
