@@ -99,6 +99,8 @@ MUTATIONS = (
     Mutation("convolution: sums of masses", "self.log_error += 2.0 * _ULP * (terms + 4) * self.uses / uses", "pass"),
     Mutation("convolution: error of the ends", "upper, lower = np.log(above) + self.log_error, np.log(below) - self.log_error",
              "upper, lower = np.log(above), np.log(below)"),
+    Mutation("convolution: error at the lower end of epsilon", "math.exp(log_target + slack + self.log_error)", "math.exp(log_target)"),
+    Mutation("convolution: error at the upper end of epsilon", "math.exp(log_target - slack - self.log_error)", "math.exp(log_target)"),
     Mutation("cells: normal masses", "return near - far, 2.0 * _NORMAL_ERROR * near", "return near - far, 0.0 * near"),
     Mutation("largest loss of a sampled leaf", "return 4e-15 + self.inner.supremum_error * (1.0 + self.inner.loss_scale)",
              "return 4e-15"),

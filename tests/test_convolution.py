@@ -263,3 +263,16 @@ def test_cells_know_the_error_of_normal_masses() -> None:
         exact = mpmath.log1p(mpmath.mpf(1e-6) * (q / p - 1))
         assert abs(exact - mpmath.mpf(float(leaf.mean[i]))) <= leaf.error[i]
         assert leaf.error[i] > 1e-18  # and it is not 0
+
+
+def test_the_error_of_the_masses_moves_both_ends() -> None:
+    points = convolution.Points(np.linspace(0.0, 2.0, 41), np.full(41, 1.0 / 41.0))
+    exact, blurred = (convolution.Convolution(points, points, error, 1.0, 1) for error in (0.0, 0.1))
+    bounds = blurred.bounds(np.array([0.5]))
+    assert bounds.upper[0] - bounds.lower[0] == pytest.approx(0.2, rel=1e-12)
+    log_delta = float(exact.bounds(np.array([0.5])).estimate[0])
+    low, middle, high = exact.crossing(log_delta, 0.0)
+    assert low == pytest.approx(0.5, abs=1e-7) and high == pytest.approx(0.5, abs=1e-7) and low <= middle <= high
+    low, _, high = blurred.crossing(log_delta, 0.05)  # and so does the error of the target
+    assert low == pytest.approx(exact.crossing(log_delta + 0.15, 0.0)[0], abs=1e-6)
+    assert high == pytest.approx(exact.crossing(log_delta - 0.15, 0.0)[2], abs=1e-6)
