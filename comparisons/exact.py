@@ -1077,6 +1077,7 @@ def _epsilon_of(comp: Composition, delta: float) -> Exact:
         return Exact(0.0, 0.0)
     if (near_top := _epsilon_near_top(comp, log_delta)) is not None:
         return near_top
+    _check_exponents(comp)
     guess, c = _chernoff_epsilon(comp, log_delta)  # d log delta / d epsilon is about -c
     answers, unsettled = [], 0.0
     for variant, rough in ((0, True), (0, False), (1, False)):
@@ -1099,6 +1100,13 @@ def _epsilon_near_top(comp: Composition, log_delta: float) -> Exact | None:
     return Exact((low + high) / 2, accuracy) if accuracy < 1e-13 else None
 
 
+def _check_exponents(comp: Composition) -> None:
+    """Masses of point masses are multiplied by e^loss, which must be a float of 80 bits."""
+    largest = max((count * _top(law) for law, count in comp.laws if isinstance(law, Lattice)), default=0.0)
+    if largest > 11_000.0:
+        raise InaccurateError(f"Point masses with losses of up to {largest:g} are beyond the exponents of 80 bits.")
+
+
 def _delta_of(comp: Composition, epsilon: float) -> Exact:
     """delta(epsilon) of one direction."""
     law = comp.single()
@@ -1107,6 +1115,7 @@ def _delta_of(comp: Composition, epsilon: float) -> Exact:
             return Exact(float(law.single(mpmath.mpf(epsilon))), 1e-15)
     if epsilon >= comp.top() * (1 - 1e-15):
         return Exact(0.0, 0.0)
+    _check_exponents(comp)
     guess = _chernoff_log_delta(comp, epsilon) - 2
     answers, unsettled = [], 0.0
     for variant, rough in ((0, True), (0, False), (1, False)):
