@@ -41,7 +41,8 @@ from dp_edgeworth.gaussian_noise import GaussianShift
 from dp_edgeworth.pllr import Pllr
 from dp_edgeworth.spectral import LogBounds
 
-COARSEST = 0.08
+COARSEST, _FINEST = 0.08, 1e-3
+_MOST_BINS = 500_000
 _AT_ONCE = 500_000
 _MOST_USES, _MOST_KINDS = 10**6, 6
 _LEAST_LOG_DELTA = -600.0
@@ -121,7 +122,7 @@ def _steepness(points: Points, epsilon: float) -> float:
 
 
 class TooManyPairsError(Exception):
-    """The step is too fine for the work that is allowed."""
+    """The step is too fine for the work, or the memory, that is allowed."""
 
 
 class _Side:
@@ -203,6 +204,8 @@ class _Side:
         blur = 1e-14 + 4.0 * _ULP * terms * self.step
         first, last = (math.floor(end) for end in _bins(np.array(span), centre, scale, self.step))
         first, count = first - 1, last - first + 3
+        if count > _MOST_BINS:
+            raise TooManyPairsError
         edges = _edges(np.arange(first, first + count + 1), centre, scale, self.step)
         q, v, numbers = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
         for losses, masses in chunks:
@@ -277,7 +280,7 @@ def convolved(composition: Composition, log_delta: float, epsilon: float, step: 
     """
     leaves = list(_leaves(composition))
     uses = sum(count for _, count in leaves)
-    if not 0 < uses <= _MOST_USES or len(leaves) > _MOST_KINDS or log_delta < _LEAST_LOG_DELTA:
+    if not 0 < uses <= _MOST_USES or len(leaves) > _MOST_KINDS or log_delta < _LEAST_LOG_DELTA or step < _FINEST:
         return None
     log_tail = log_delta + math.log(_LIGHT / (4.0 * uses))
     steps = 2.0 * sum(count.bit_length() for _, count in leaves)

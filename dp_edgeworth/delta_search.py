@@ -14,6 +14,8 @@ from dp_edgeworth.epsilon_search import (
     FEW_PAIRS,
     FINEST,
     MANY_PAIRS,
+    MANY_TARGETS,
+    MOST_ALONE,
     MOST_PASSES,
     NEGLIGIBLE,
     RESERVE,
@@ -31,7 +33,7 @@ _WIDE = 1e-3  # relative
 def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndarray, tolerance: float, floor: np.ndarray,
            result: Bounds) -> None:
     """Contours for one open target after the other, each tried on all that are still open on its side of the mean."""
-    mean = tilts.mean_loss(composition)
+    mean, alone = tilts.mean_loss(composition), 0  # targets whose contours served no other
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         same_side = open_targets[(epsilons[open_targets] < mean) == (epsilons[index] < mean)]
@@ -45,7 +47,38 @@ def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndar
         if result.upper[index] > max(floor[index], (1.0 + _WIDE) * result.lower[index]):
             pairs = MANY_PAIRS / len(open_targets)
             _convolved(composition, float(epsilons[index]), index, tolerance, float(floor[index]), result, pairs, best=True)
+        alone += len(done) == 1
         open_targets = np.setdiff1d(open_targets, done)
+        if alone and len(open_targets) > MANY_TARGETS:
+            _convolved_curve(composition, epsilons, open_targets, tolerance, result)
+            open_targets = open_targets[:0] if alone > MOST_ALONE else open_targets[
+                result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
+
+
+def _convolved_curve(composition: Composition, epsilons: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
+    """One convolution for many targets, fine enough for the smallest delta of the upper ones and for the smallest epsilon."""
+    targets = targets[np.argsort(epsilons[targets])]
+    found, step, guess = None, convolution.COARSEST, max(float(epsilons[targets[0]]), tolerance)
+    log_delta, drop = 0.0, 20.0
+    few = epsilons[targets[np.linspace(0, len(targets) - 1, 9).astype(int)]]
+    for _ in range(MOST_PASSES):
+        finer_found = convolution.convolved(composition, log_delta, guess, step, FEW_PAIRS)
+        if finer_found is None:
+            break
+        found = finer_found
+        b = found.bounds(few)
+        if found.upper.infinite > 0.1 * math.exp(b.upper[-1]) and log_delta - drop > -600.0:
+            log_delta, drop = log_delta - drop, 2.0 * drop
+            continue
+        with np.errstate(invalid="ignore"):
+            worst = float(np.nanmax((b.upper - b.lower)[b.upper > log_delta - 5.0], initial=0.0)) / _WIDE
+        finer = min(math.sqrt(1.5 * worst), 0.8 * math.sqrt(FEW_PAIRS / max(found.size, 1)), 3.0)
+        if finer < 1.2:
+            break
+        step /= finer
+    if found is not None:
+        b = found.bounds(epsilons[targets])
+        put_logs(result, targets, b.lower, b.estimate, b.upper, composition.infinite_mass)
 
 
 def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,

@@ -23,6 +23,8 @@ RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to ser
 _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again with a finer one
 FINEST = 1e-8  # relative width that strata aim at, at most
 _WIDE = 1e-3  # relative
+_MANY_TERMS, _BLOCK = 1_000, 12
+MANY_TARGETS, MOST_ALONE = 8, 2  # a curve whose points would be found one by one is convolved as a whole
 SMALL = 3e3  # in units of the tolerance: an epsilon that convolutions find quickly
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _TINY = 5e-324
@@ -36,6 +38,7 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
     none = open_targets[deltas[open_targets] >= chi_square_delta(composition)]
     result.put(none, *np.zeros((3, len(none))))
     open_targets = np.setdiff1d(open_targets, none)
+    alone = 0  # targets whose contours served no other
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         try:
@@ -47,7 +50,41 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
             goal = _goal(composition, deltas, index, tolerance, float(floor[index]))
             if not goal.complement:
                 _convolved(composition, goal, result, (MANY_PAIRS if wide else FEW_PAIRS) / len(open_targets), best=True)
+        alone += len(done) == 1
         open_targets = np.setdiff1d(open_targets, done)
+        if alone and len(open_targets) > MANY_TARGETS:
+            _convolved_curve(composition, deltas, open_targets, tolerance, result)
+            open_targets = open_targets[:0] if alone > MOST_ALONE else open_targets[
+                [_is_wide(result, i, tolerance) and result.upper[i] > (1.0 + _WIDE) * result.lower[i] for i in open_targets]]
+
+
+def _convolved_curve(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
+    """One convolution for many targets, fine enough for the smallest delta and the smallest epsilon of a few of them."""
+    goal = _goal(composition, np.minimum(deltas, 0.5), int(targets[0]), tolerance, 0.0)
+    targets = targets[(deltas[targets] <= 0.5) & np.isfinite(goal.targets[targets])]
+    targets = targets[np.argsort(goal.targets[targets])]
+    if not len(targets):
+        return
+    found, step, guess = None, convolution.COARSEST, tolerance
+    few = targets[np.linspace(0, len(targets) - 1, 9).astype(int)]
+    for _ in range(MOST_PASSES):
+        finer_found = convolution.convolved(composition, float(goal.targets[targets[0]]), guess, step, FEW_PAIRS)
+        if finer_found is None:
+            break
+        found = finer_found
+        ends = np.array([found.crossing(float(goal.targets[i]), float(goal.slack[i])) for i in few])
+        with np.errstate(invalid="ignore"):
+            wanted = np.maximum(tolerance * np.maximum(1.0, ends[:, 0]), _FINE * ends[:, 0])
+            worst = float(np.nanmax((ends[:, 2] - ends[:, 0]) / wanted))
+        finer = min(math.sqrt(1.5 * worst), 0.8 * math.sqrt(FEW_PAIRS / max(found.size, 1)), 3.0)
+        if finer < 1.2:
+            break
+        guess, step = max(float(ends[ends[:, 1] > 0.0, 1].min(initial=1.0)), tolerance), step / finer
+    if found is None:
+        return
+    for i in targets:
+        low, middle, high = found.crossing(float(goal.targets[i]), float(goal.slack[i]))
+        result.put(np.array([i]), np.array([low]), np.array([middle]), np.array([high]))
 
 
 def chi_square_delta(composition: Composition) -> float:
@@ -107,12 +144,18 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     others = open_targets[(open_targets != index) & ((deltas[open_targets] > 0.5) == complement)]
     if contour is None or not len(others):
         return me
-    guess = float(result.estimate[index])
-    starts = np.maximum(guess + (targets[index] - targets[others]) / contour.tilt, 0.0)
-    *found, _ = _solve(contour, targets[others], slack[others], np.minimum(starts, 2.0 * guess + 10.0))
-    good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
-    result.put(others[good], *(part[good] for part in found))
-    return np.append(others[good], index)
+    guess, served = float(result.estimate[index]), [me]
+    others = others[np.argsort(np.abs(targets[others] - targets[index]))]
+    block = len(others) if contour.size < _MANY_TERMS else _BLOCK  # a large contour serves a few neighbours, and asking it is expensive
+    for block_of in np.split(others, range(block, len(others), block)):
+        starts = np.maximum(guess + (targets[index] - targets[block_of]) / contour.tilt, 0.0)
+        *found, _ = _solve(contour, targets[block_of], slack[block_of], np.minimum(starts, 2.0 * guess + 10.0))
+        good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
+        result.put(block_of[good], *(part[good] for part in found))
+        served.append(block_of[good])
+        if 2 * good.sum() < len(good):
+            break
+    return np.concatenate(served)
 
 
 class _Start(NamedTuple):
