@@ -27,7 +27,8 @@ from dp_edgeworth.noise_shift import NoiseShift
 from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Subsampled, subsampled_loss
 
 _NORMAL_ERROR, _EXP_ERROR = 1e-13, 1e-15
-_MOST_CELLS = 100_000
+_MOST_CELLS, _MOST_MASSES = 100_000, 2_000_000  # cells, and cells times normals
+_LEAST = 1e-290  # masses below are not known to any relative accuracy
 _FURTHEST = 37.0  # beyond, normal tails are no floats
 Losses = Callable[[np.ndarray], np.ndarray]
 Normals = list[tuple[float, float]]  # shifts and weights
@@ -106,14 +107,15 @@ def _(pllr: LaplaceShift, step: float, log_tail: float) -> Cells | None:
 @cells.register(Atoms)
 @cells.register(NoiseShift)
 def _(pllr: Pllr, step: float, log_tail: float) -> Cells | None:
-    """Finite pairs: their rule is them."""
+    """Finite pairs: their rule is them. Cells are as wide as the errors of the losses, which sampling may magnify."""
     rule = pllr.rule(Demand())
     losses, log_p = rule.values[0], rule.log_weights[0]
     ends, none = np.concatenate([losses, [-np.inf, np.inf]]), np.zeros(1)
     with np.errstate(under="ignore"):
         p, q = np.concatenate([np.exp(log_p), rule.lost, none]), np.concatenate([np.exp(log_p + losses), none, rule.infinite])
     size = float(np.abs(losses).max(initial=0.0) + np.abs(_finite(log_p)).max(initial=0.0))
-    return Cells(ends, ends, ends, 4.0 * _EXP_ERROR * np.abs(_finite(ends)), p, q, 4.0 * _EXP_ERROR * (1.0 + size))
+    error = 4.0 * _EXP_ERROR * np.abs(_finite(ends))
+    return Cells(ends - error, ends + error, ends, error, p, q, 4.0 * _EXP_ERROR * (1.0 + size))
 
 
 @cells.register
@@ -160,7 +162,7 @@ def _on_a_line(p_normals: Normals, q_normals: Normals, losses: Losses, step: flo
     top, reach = max(abs(shift) for shift, _ in q_normals), math.sqrt(2.0 * max(-log_tail, 0.0)) + 1.0
     first = min(shift for shift, _ in p_normals) - reach if start is None else start
     count = math.ceil((top + reach - first) * max(1.0, top) / step)
-    if not 0 < count < _MOST_CELLS or reach > _FURTHEST:
+    if not 0 < count < _MOST_CELLS or count * (len(p_normals) + len(q_normals)) > _MOST_MASSES or reach > _FURTHEST:
         return None
     edges = np.linspace(first, top + reach, count + 1)
     x, loss = np.append(edges, np.inf), np.append(losses(edges), np.inf)
@@ -190,9 +192,10 @@ def _on_a_line(p_normals: Normals, q_normals: Normals, losses: Losses, step: flo
         near = np.abs(gap) < 0.5 * p
         mean = np.where(near, np.log1p(np.where(near, gap / p, 0.0)), np.log(q / p))
         error = np.where(near, 2.0 * gap_error / p, 2.0 * (p_error / p + q_error / q)) + 8.0 * _EXP_ERROR * np.abs(_finite(mean))
-        unknown = ~(np.isfinite(mean) & (error < 0.1)) & np.isfinite(low) & np.isfinite(high)
+        known = np.isfinite(mean) & (error < 0.1) & (np.minimum(p, q) > _LEAST)
+        unknown = ~known & np.isfinite(low) & np.isfinite(high)
         mean, error = np.where(unknown, 0.5 * (low + high), mean), np.where(unknown, high - low, error)
-        relative = [np.max(part_error[part > 1e-290] / part[part > 1e-290], initial=0.0)
+        relative = [np.max(part_error[part > _LEAST] / part[part > _LEAST], initial=0.0)
                     for part, part_error in ((p, p_error), (q, q_error))]
     return Cells(low, high, np.clip(_finite(mean), low, high), np.where(np.isfinite(error), error, 0.0), p, q, 2.0 * max(relative))
 

@@ -22,8 +22,10 @@ down. On a bin [a, b] with Q-mass q, where V is the sum of its masses times 1 - 
 Both are off by the second order of the width of a bin, the upper one twice as far, which is what `estimate` makes use of. Charged:
 
     tails      cells without a bound of their loss, and pairs of points too light to be looked at: their Q-mass on the upper side.
-    rounding   every loss is moved outwards by 1e-14 and, for sums of n terms, 4 n ulp of a bin, relative to all that was subtracted;
-               masses: (1 + n ulp) for sums of n terms, and `Cells.mass_error` per use, in the logarithm of both ends.
+    rounding   every loss is moved outwards by 1e-14, 8 ulp per unit of arsinh (how far the number of its bin is off) and, for sums of n
+               terms, 4 n ulp of a bin, relative to all that was subtracted; masses: (1 + n ulp) for sums of n terms, and
+               `Cells.mass_error` per use, in the logarithm of both ends. All that `up` needs, whose H adds multiples of q and V;
+               for `down` V/q is lowered by 2 (n + 4) ulp first, as 1 - V/q cancels in wide bins.
 """
 
 from __future__ import annotations
@@ -125,6 +127,10 @@ class TooManyPairsError(Exception):
     """The step is too fine for the work, or the memory, that is allowed."""
 
 
+class NothingLeftError(Exception):
+    """All losses are infinite, or all pairs of points are light."""
+
+
 class _Side:
     """One of the two roundings of a composition, at one step. Counts what it costs."""
 
@@ -200,9 +206,12 @@ class _Side:
     def _on_grid(self, chunks: Iterable[tuple[np.ndarray, np.ndarray]], span: tuple[float, float], middle: np.ndarray, uses: int,
                  terms: int, infinite: float) -> Points:
         """Losses and masses on the bins between centre + scale sinh(step k) (`_bins`), as the theorem has it."""
-        centre, scale = float(middle[0]), max(math.sqrt(middle[1]), _NEAR * self.epsilon * math.sqrt(uses / self.uses), 1e-290)
-        blur = 1e-14 + 4.0 * _ULP * terms * self.step
-        first, last = (math.floor(end) for end in _bins(np.array(span), centre, scale, self.step))
+        centre = float(middle[0])  # and bins there that are wider than its rounding
+        scale = max(math.sqrt(middle[1]), _NEAR * self.epsilon * math.sqrt(uses / self.uses), 1e-13 / self.step * abs(centre), 1e-290)
+        ends = np.array(span)
+        blur = 1e-14 + _ULP * (4.0 * terms * self.step + 8.0 * float(np.abs(np.arcsinh((ends - centre) / scale)).max()))
+        ends = ends + np.array([-1.0, 1.0]) * blur * (np.abs(ends) + (abs(centre) + scale))
+        first, last = (math.floor(end) for end in _bins(ends, centre, scale, self.step))
         first, count = first - 1, last - first + 3
         if count > _MOST_BINS:
             raise TooManyPairsError
@@ -215,6 +224,8 @@ class _Side:
             numbers += np.bincount(bins, minlength=count)
             q += np.bincount(bins, masses, count)
             v += np.bincount(bins, masses * -np.expm1(np.minimum(edges[bins] - losses, 0.0)), count)
+        if not q.any():
+            raise NothingLeftError
         terms = int(numbers.max())
         self.log_error += 2.0 * _ULP * (terms + 4) * self.uses / uses
         if self.up:
@@ -222,14 +233,18 @@ class _Side:
             masses = np.append(q - share, 0.0) + np.append(0.0, share)
             return Points(edges[masses > 0.0], masses[masses > 0.0], infinite, terms)
         kept = q > 0.0
-        means = edges[:-1][kept] - np.log1p(-np.minimum(v[kept] / q[kept], 1.0 - 1e-15))
+        shares = v[kept] / q[kept] * (1.0 - 2.0 * _ULP * (numbers[kept] + 4))
+        means = edges[:-1][kept] - np.log1p(-np.minimum(shares, 1.0 - 1e-15))
         return Points(np.minimum(means, edges[1:][kept]), q[kept], 0.0, terms)
 
     def _regridded(self, points: Points) -> Points:
+        if not len(points.losses):
+            raise NothingLeftError
         span = float(points.losses.min()), float(points.losses.max())
         return self._on_grid([(points.losses, points.masses)], span, _middle(points), 1, 1, points.infinite)
 
 
+@np.errstate(over="ignore")  # of thresholds for weights that are hardly floats
 def _heavy_pairs(weights: np.ndarray, masses: np.ndarray, light: float) -> tuple[np.ndarray, float]:
     """How many of the masses, which fall, to pair with each weight so that all other pairs weigh `light` at most; what they weigh."""
     rest = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
@@ -237,7 +252,7 @@ def _heavy_pairs(weights: np.ndarray, masses: np.ndarray, light: float) -> tuple
     counts = np.searchsorted(-masses, -threshold / weights, side="right")
     while factor > 3.0:
         more = np.searchsorted(-masses, -threshold * factor / weights, side="right")
-        if float(weights @ rest[more]) <= light:
+        if more.any() and float(weights @ rest[more]) <= light:
             threshold, counts = threshold * factor, more
         else:
             factor = math.sqrt(factor)
@@ -276,7 +291,7 @@ def _leaves(composition: Composition) -> Iterator[tuple[Pllr, int]]:
 def convolved(composition: Composition, log_delta: float, epsilon: float, step: float, most_pairs: float) -> Convolution | None:
     """Both roundings at one step, for deltas of about e^{log_delta} and epsilons not much below `epsilon`.
 
-    None where a leaf has no cells, there are too many, or they would be more than `most_pairs` pairs of points.
+    None where a leaf has no cells, there are too many, or they would be more than `most_pairs` pairs of points, or nothing is finite.
     """
     leaves = list(_leaves(composition))
     uses = sum(count for _, count in leaves)
@@ -294,7 +309,7 @@ def convolved(composition: Composition, log_delta: float, epsilon: float, step: 
                    most_pairs=most_pairs) for up in (True, False)]
     try:
         upper, lower = (side.composed(parts) for side in sides)
-    except TooManyPairsError:
+    except (TooManyPairsError, NothingLeftError):
         return None
     log_error = max(side.log_error for side in sides) + sum(count * part.mass_error for part, count in parts)
     log_error += 4.0 * _ULP * (8 + len(upper.losses) + len(lower.losses))  # of H itself

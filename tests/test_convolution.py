@@ -20,7 +20,7 @@ from dp_edgeworth.cells import cells
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.laplace_noise import LaplaceShift
-from dp_edgeworth.pllr import Mixed, Pllr, Reversed, reverse, subsample
+from dp_edgeworth.pllr import Mixed, Pllr, Reversed, Subsampled, reverse, subsample
 
 LEAVES: list[Pllr] = [
     GaussianShift(0.7),
@@ -276,3 +276,92 @@ def test_the_error_of_the_masses_moves_both_ends() -> None:
     low, _, high = blurred.crossing(log_delta, 0.05)  # and so does the error of the target
     assert low == pytest.approx(exact.crossing(log_delta + 0.15, 0.0)[0], abs=1e-6)
     assert high == pytest.approx(exact.crossing(log_delta - 0.15, 0.0)[2], abs=1e-6)
+
+
+# Found by proof reading.
+
+
+@pytest.mark.parametrize("copies", [1, 50, 1490])
+def test_lower_ends_in_wide_bins(copies: int) -> None:
+    """1 - V/q is 1e-15 there, a difference of sums: the lower end was up to 0.05 above the truth."""
+    mpmath.mp.dps = 40
+    rng = np.random.default_rng(1)
+    q = [0.55, 0.41, 0.039 / copies]
+    for _ in range(100):
+        first, gap = rng.uniform(80.0, 200.0), rng.uniform(30.0, 200.0)
+        losses = [first, first + gap, first + gap * rng.uniform(1.2, 3.0)]
+        p = [mass * math.exp(-loss) for mass, loss in zip(q, losses, strict=True)]
+        pair = Atoms((1.0, p[0], p[1]) + (p[2],) * copies, (1e-3, q[0], q[1]) + (q[2],) * copies)
+        found = convolution.convolved(Composition({pair: 1}), math.log(0.01), losses[2], 0.08, 1e7)
+        assert found is not None
+        exact = mpmath.log(mpmath.mpf(q[2]) / mpmath.mpf(p[2])) + mpmath.log(1 - mpmath.mpf(0.01) / (copies * mpmath.mpf(q[2])))
+        low, _, high = found.crossing(math.log(0.01), 0.0)
+        assert low <= exact <= high
+
+
+def test_numbers_of_bins_are_off() -> None:
+    """By units in the last place of arsinh, which are many of a loss that is far from the centre."""
+    side, scale = _side(up=False), 1e-25
+    side.epsilon = 0.0
+    edges = convolution._edges(np.arange(1000, 1150), 0.0, scale, side.step)
+    for edge in edges:
+        for ulps in range(0, 60, 2):
+            loss = float(edge * (1.0 - 2.3e-16 * ulps))
+            one = (np.array([loss]), np.array([1.0]))
+            assert side._on_grid([one], (loss, loss), np.array([0.0, scale**2]), 1, 1, 0.0).losses[0] < loss
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-15, 1e-12, 1e-6])
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_losses_that_hardly_vary(epsilon: float, count: int) -> None:
+    """Bins were narrower than the rounding of their centre: losses beyond the last bin, or 0 / 0."""
+    for pair in (Atoms((1.0, 0.0), (0.7, 0.3)), Atoms((0.3, 0.7), (0.99, 0.01)), Atoms((0.999, 0.001), (0.998, 0.002))):
+        found = convolution.convolved(Composition({pair: count}), -20.0, epsilon, 0.08, 1e7)
+        assert found is not None
+        exact = pair.log_hockey_stick(np.array([0.0]))
+        if count == 1 and not pair.infinite_mass:
+            bounds = found.bounds(np.array([0.0]))
+            assert bounds.lower[0] <= exact[0] + 1e-13 and exact[0] - 1e-13 <= bounds.upper[0]
+
+
+def test_nothing_is_left() -> None:
+    """Empty sets of points, or a search for heavy pairs without an end."""
+    disjoint, rare = Atoms((1.0, 0.0), (0.0, 1.0)), Atoms((1.0 - 1e-12, 1e-12, 0.0), (1e-12, 1e-13, 1.0 - 1.1e-12))
+    for composition in (Composition({disjoint: 1}), Composition({disjoint: 2, GaussianShift(1.0): 1}), Composition({rare: 4})):
+        assert convolution.convolved(composition, -1.0, 0.1, 0.08, 1e6) is None
+
+
+def test_sampled_atoms_of_large_losses() -> None:
+    """The rounding of a loss of 600 is 600 times that of e^600."""
+    mpmath.mp.dps = 40
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        half = 0.5 * math.exp(-rng.uniform(200.0, 580.0))
+        p = half * rng.uniform(2e-3, 2e-1)
+        loss = mpmath.log1p(mpmath.mpf(p) * (mpmath.mpf(0.5) / mpmath.mpf(half) - 1))
+        mass = (1 - mpmath.mpf(p)) * mpmath.mpf(half) + mpmath.mpf(p) / 2
+        epsilon = float(loss) * (1.0 - 1e-9)
+        found = convolution.convolved(Composition({Subsampled(Atoms((1.0, half), (0.5, 0.5)), p): 1}), float(mpmath.log(mass)),
+                                      epsilon, 0.08, 1e7)
+        if found is not None:
+            bounds = found.bounds(np.array([epsilon]))
+            assert bounds.lower[0] <= mpmath.log(mass * (1 - mpmath.exp(mpmath.mpf(epsilon) - loss))) <= bounds.upper[0]
+
+
+@pytest.mark.parametrize("mu", [36.9, 37.0, 50.0])
+def test_cells_at_the_end_of_the_floats(mu: float) -> None:
+    """Where `ndtr` of one end of a cell is no float any more, its mean was half a cell off."""
+    mpmath.mp.dps = 40
+    leaf = cells(GaussianShift(mu), 0.08, -20.0)
+    assert leaf is not None
+    reach = math.sqrt(40.0) + 1.0
+    edges = np.linspace(-reach, mu + reach, len(leaf.mean) - 1)
+    for i in np.flatnonzero((edges > 37.5) & (edges < 37.8)):
+        low, high = mpmath.mpf(float(edges[i])), mpmath.mpf(float(edges[i + 1]))
+        p, q = (mpmath.ncdf(shift - low) - mpmath.ncdf(shift - high) for shift in (mpmath.mpf(0), mpmath.mpf(mu)))
+        assert abs(mpmath.log(q / p) - float(leaf.mean[i + 1])) <= leaf.error[i + 1]
+
+
+def test_memory_for_cells_is_bounded() -> None:
+    many = NormalMixture(tuple(np.linspace(0.0, 3.0, 2000)), (0.999, *(0.001 / 1999,) * 1999))
+    assert cells(many, 0.08, -40.0) is not None and cells(many, 0.001, -40.0) is None
