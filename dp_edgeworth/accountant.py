@@ -231,6 +231,10 @@ class EdgeworthIntervalAccountant(_EventAccountant):
             found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
             if found is not None:
                 return Bounds(*(np.array([end]) for end in found))
+        elif len(deltas):
+            curve = quick.epsilons(self._sums, deltas, self._tolerance)
+            if curve is not None:
+                return curve
         return conversion.epsilon_bounds(self._directions(), deltas, self._tolerance)
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:

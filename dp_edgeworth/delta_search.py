@@ -14,8 +14,8 @@ from dp_edgeworth.epsilon_search import (
     FEW_PAIRS,
     FINEST,
     MANY_PAIRS,
+    MANY_ROUNDS,
     MANY_TARGETS,
-    MOST_ALONE,
     MOST_PASSES,
     NEGLIGIBLE,
     RESERVE,
@@ -33,7 +33,7 @@ _WIDE = 1e-3  # relative
 def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndarray, tolerance: float, floor: np.ndarray,
            result: Bounds) -> None:
     """Contours for one open target after the other, each tried on all that are still open on its side of the mean."""
-    mean, alone = tilts.mean_loss(composition), 0  # targets whose contours served no other
+    mean, rounds = tilts.mean_loss(composition), 0
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         same_side = open_targets[(epsilons[open_targets] < mean) == (epsilons[index] < mean)]
@@ -47,12 +47,12 @@ def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndar
         if result.upper[index] > max(floor[index], (1.0 + _WIDE) * result.lower[index]):
             pairs = MANY_PAIRS / len(open_targets)
             _convolved(composition, float(epsilons[index]), index, tolerance, float(floor[index]), result, pairs, best=True)
-        alone += len(done) == 1
+        rounds += 1
         open_targets = np.setdiff1d(open_targets, done)
-        if alone and len(open_targets) > MANY_TARGETS:
+        if rounds == MANY_ROUNDS and len(open_targets) > MANY_TARGETS:
             _convolved_curve(composition, epsilons, open_targets, tolerance, result)
-            open_targets = open_targets[:0] if alone > MOST_ALONE else open_targets[
-                result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
+        if rounds in (MANY_ROUNDS, 2 * MANY_ROUNDS):
+            open_targets = open_targets[result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
 
 
 def _convolved_curve(composition: Composition, epsilons: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
@@ -96,13 +96,13 @@ def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_
         contour = _convolved(composition, epsilon, index, tolerance, float(floor[index]), result, FEW_PAIRS)
     if contour is None:
         contour = _contours(composition, epsilons, index, open_targets, tilt, guess, tolerance, float(floor[index]), result)
-    if result.upper[index] <= floor[index]:  # so do the other targets that another direction has decided
-        return open_targets[result.upper[open_targets] <= floor[open_targets]]
 
     def put(targets: np.ndarray, logs: spectral.LogBounds) -> None:
         put_logs(result, targets, logs.lower, logs.estimate, logs.upper, composition.infinite_mass)
 
-    return _served(contour, epsilons, index, open_targets, tolerance, put)
+    served = _served(contour, epsilons, index, open_targets, tolerance, put)
+    # Other targets may have been decided by another direction.
+    return np.union1d(served, open_targets[result.upper[open_targets] <= floor[open_targets]])
 
 
 def _contours(whole: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tilt: float | None, guess: float,
@@ -162,13 +162,13 @@ def _convolved(composition: Composition, epsilon: float, index: int, tolerance: 
             return None
         b = found.bounds(np.array([epsilon]))
         put_logs(result, me, b.lower, b.estimate, b.upper, composition.infinite_mass)
-        wanted, own = min(width * abs(float(b.slope[0])), _WIDE), float(b.upper[0] - b.lower[0])
+        wanted, own = min(max(width * abs(float(b.slope[0])), 1e-15), _WIDE), float(b.upper[0] - b.lower[0])
         if own <= wanted or result.upper[index] <= max(floor, _TINY):
             return found
         if found.upper.infinite > 0.1 * math.exp(b.upper[0]):  # what was charged for a larger delta hides this one
             log_delta, drop = float(b.upper[0]) - drop, 2.0 * drop
             continue
-        known = math.log(float(result.upper[index] / result.lower[index])) if result.lower[index] > 0.0 else math.inf
+        known = math.log(result.upper[index]) - math.log(result.lower[index]) if result.lower[index] > 0.0 else math.inf
         finer = min(math.sqrt(1.5 * own / wanted), 0.8 * math.sqrt(most_pairs / max(found.size, 1)), 3.0)
         if known <= wanted or own * found.size / most_pairs > (0.5 * known if best else wanted) or finer < 1.2:
             return None

@@ -24,7 +24,7 @@ _MANY_FREQUENCIES = 100_000  # a contour with more than this is not tried again 
 FINEST = 1e-8  # relative width that strata aim at, at most
 _WIDE = 1e-3  # relative
 _MANY_TERMS, _BLOCK = 1_000, 12
-MANY_TARGETS, MOST_ALONE = 8, 2  # a curve whose points would be found one by one is convolved as a whole
+MANY_ROUNDS, MANY_TARGETS = 6, 8  # a curve that needs so many contours, and more, is convolved as a whole
 SMALL = 3e3  # in units of the tolerance: an epsilon that convolutions find quickly
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _TINY = 5e-324
@@ -38,7 +38,7 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
     none = open_targets[deltas[open_targets] >= chi_square_delta(composition)]
     result.put(none, *np.zeros((3, len(none))))
     open_targets = np.setdiff1d(open_targets, none)
-    alone = 0  # targets whose contours served no other
+    rounds = 0
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         try:
@@ -50,12 +50,13 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
             goal = _goal(composition, deltas, index, tolerance, float(floor[index]))
             if not goal.complement:
                 _convolved(composition, goal, result, (MANY_PAIRS if wide else FEW_PAIRS) / len(open_targets), best=True)
-        alone += len(done) == 1
+        rounds += 1
         open_targets = np.setdiff1d(open_targets, done)
-        if alone and len(open_targets) > MANY_TARGETS:
+        if rounds == MANY_ROUNDS and len(open_targets) > MANY_TARGETS:
             _convolved_curve(composition, deltas, open_targets, tolerance, result)
-            open_targets = open_targets[:0] if alone > MOST_ALONE else open_targets[
-                [_is_wide(result, i, tolerance) and result.upper[i] > (1.0 + _WIDE) * result.lower[i] for i in open_targets]]
+            open_targets = open_targets[[_is_wide(result, i, tolerance) for i in open_targets]]
+        if rounds == 2 * MANY_ROUNDS:  # what is left is as wide as the convolution
+            open_targets = open_targets[result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
 
 
 def _convolved_curve(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
@@ -149,7 +150,7 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
     block = len(others) if contour.size < _MANY_TERMS else _BLOCK  # a large contour serves a few neighbours, and asking it is expensive
     for block_of in np.split(others, range(block, len(others), block)):
         starts = np.maximum(guess + (targets[index] - targets[block_of]) / contour.tilt, 0.0)
-        *found, _ = _solve(contour, targets[block_of], slack[block_of], np.minimum(starts, 2.0 * guess + 10.0))
+        *found, _ = solve(contour, targets[block_of], slack[block_of], np.minimum(starts, 2.0 * guess + 10.0))
         good = found[2] - found[0] <= tolerance * np.maximum(1.0, found[0])
         result.put(block_of[good], *(part[good] for part in found))
         served.append(block_of[good])
@@ -222,7 +223,7 @@ def _refined(composition: Composition, whole: Composition, start: _Start, goal: 
             tilt = spectral.positive_tilt(composition, log_delta)
         for finer in (1.0, 1.0, 6.0, 36.0):
             contour = lattice.contour(composition, tilt, guess, target, goal.tolerance * max(1.0, guess), finer, slope, goal.reserve)
-            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            *found, slopes = solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
             result.put(me, *found)
             guess, slope = float(found[1][0]), float(slopes[0])
             narrow = result.upper[me[0]] - result.lower[me[0]] <= goal.tolerance * max(1.0, result.lower[me[0]])
@@ -276,7 +277,7 @@ def _stratified(composition: Composition, goal: _Goal, log_delta: float, result:
         for finer in (1.0, 1.0, 2.0, 6.0):
             width = max(goal.tolerance * max(1.0, guess), FINEST * guess)
             contour = planner.contour(guess, slope, width, finer)
-            *found, slopes = _solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
+            *found, slopes = solve(contour, goal.targets[me], goal.slack[me], np.array([guess]))
             result.put(me, *found)
             guess, slope = max(float(found[1][0]), 0.5 * goal.tolerance), float(slopes[0])
             if result.upper[number] - result.lower[number] <= width or contour.size > _MANY_FREQUENCIES:
@@ -345,7 +346,7 @@ def _newton(contour: Contour, targets: np.ndarray, starts: np.ndarray) -> tuple[
     return epsilons, slopes
 
 
-def _solve(contour: Contour, targets: np.ndarray, slack: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
+def solve(contour: Contour, targets: np.ndarray, slack: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, ...]:
     """Lower ends, estimates, upper ends and slopes: the epsilons >= 0 where the bounds of log G cross the targets.
 
     `slack` is the error of the targets.

@@ -1,4 +1,4 @@
-"""Certified epsilon of one delta by one contour per direction, where that is enough; `conversion` does the rest.
+"""Certified epsilon of one delta, or of a curve, by one contour per direction, where that is enough; `conversion` does the rest.
 
 The theorem and all error terms are those of `spectral.Contour`. What is different is how the contour is found: K is known on a ladder
 of tilts (`leaf_sums`), so the saddle point, a guess of epsilon, the aliases of every period and the cheapest tilt are read off arrays.
@@ -17,7 +17,8 @@ import numpy as np
 from dp_edgeworth import gaussian
 from dp_edgeworth.composition import EPSILON
 from dp_edgeworth.envelope import sup_sinc
-from dp_edgeworth.intervals import Interval
+from dp_edgeworth.epsilon_search import RESERVE, solve
+from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.leaf_sums import LENGTHS, STEPS_PER_OCTAVE, Ladder, LeafSums, Spectral, Spectrum, Start
 from dp_edgeworth.pllr import Demand, RuleTooLargeError
 from dp_edgeworth.spectral import Contour, log_kappa, rule_error
@@ -26,6 +27,7 @@ _BELOW, _ABOVE = 13, 3  # steps of the ladder on either side of where a normal l
 _MOST_FREQUENCIES = 256
 # Digits (base e) by which the cut-off is below what was asked for: envelopes depend on how leaves are grouped, answers should not.
 _SPARE = 9.0
+_MOST_CONTOURS = 4  # for a curve
 _LARGEST_COUNT = 1e12  # K is planned with to 0.01
 _LARGEST_DELTA, _SMALLEST_DELTA = 0.4, 1e-290
 _ZERO = np.zeros(1)
@@ -50,7 +52,39 @@ def epsilon(sums: LeafSums, delta: float, tolerance: float) -> Interval | None:
         if found is not None and not contour.bounds(np.array([found.lower])).upper[0] <= target - slack:
             other = _interval(contour, target, slack, plan.epsilon, tolerance)
             found = None if other is None else Interval(*map(max, found, other))
-    return found if found is not None and plan.elsewhere <= found.lower else None
+    return found if found is not None and _elsewhere(plan, np.array([target]))[0] <= found.lower else None
+
+
+def epsilons(sums: LeafSums, deltas: np.ndarray, tolerance: float) -> Bounds | None:
+    """The same for a curve: contours with digits to spare, each made for one target and used for all that it serves well."""
+    within = bool(((deltas >= _SMALLEST_DELTA) & (deltas <= _LARGEST_DELTA)).all())
+    if not (within and sums.usable and sums.smooth and 1 < sums.total <= _LARGEST_COUNT):
+        return None
+    targets, result = np.log(deltas), Bounds(*(np.zeros(len(deltas)) for _ in range(3)))
+    slack, left = 4.0 * EPSILON * np.abs(targets), np.argsort(deltas)
+    for _ in range(_MOST_CONTOURS):
+        middle = float(targets[left[len(left) // 2]])
+        try:
+            plan = _plan(sums, middle, tolerance, RESERVE)
+            contours = _contours(sums, plan, tolerance) if plan is not None else None
+        except RuleTooLargeError:
+            return None
+        if plan is None or contours is None:
+            return None
+        starts = np.clip(plan.epsilon + (middle - targets[left]) / contours[0].tilt, 0.1 * plan.epsilon, 2.0 * plan.epsilon + 10.0)
+        lower, estimate, upper, _ = solve(contours[0], targets[left], slack[left], starts)
+        good = (lower > 0.0) & (upper - lower <= tolerance * np.maximum(1.0, lower))
+        good &= _elsewhere(plan, targets[left]) <= lower
+        for contour in contours[1:]:
+            good[good] = contour.bounds(lower[good]).upper <= (targets - slack)[left[good]]
+        if not good.any():
+            return None
+        for part, found in zip(result, (lower, estimate, upper), strict=True):
+            part[left[good]] = found[good]
+        left = left[~good]
+        if not len(left):
+            return result
+    return None
 
 
 def _demand(sums: LeafSums, remove: float, add: float, frequency: float = 0.0) -> Demand:
@@ -63,7 +97,7 @@ class _Plan(NamedTuple):
 
     Attributes:
       epsilon: about where the larger epsilon is.
-      elsewhere: a proved bound of epsilon in the direction that needs no contour, or 0.
+      elsewhere: log-bounds of the directions that need no contour, on the ladder.
       directions: 0 is "remove", 1 is "add". gaussian_variance: of the unsampled Gaussian leaves.
       tilts, need: of the contours, and how far their terms have to fall, as a logarithm.
       period, highest: of both, and the highest frequency that a normal law would need.
@@ -71,7 +105,7 @@ class _Plan(NamedTuple):
     """
 
     epsilon: float
-    elsewhere: float
+    elsewhere: np.ndarray
     directions: tuple[int, ...]
     gaussian_variance: float
     tilts: tuple[float, ...] = ()
@@ -96,8 +130,11 @@ class _Rungs(NamedTuple):
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
-def _plan(sums: LeafSums, log_delta: float, tolerance: float) -> _Plan | None:
-    """Reads everything off K on a ladder of tilts around the saddle point that a normal law would have."""
+def _plan(sums: LeafSums, log_delta: float, tolerance: float, reserve: float = 0.0) -> _Plan | None:
+    """Reads everything off K on a ladder of tilts around the saddle point that a normal law would have.
+
+    `reserve`: digits (base e) by which all errors are to be smaller than one target asks for.
+    """
     start = sums.of(Start(_demand(sums, 0.0, 0.0)))
     variance, gaussian_variance = float(start[4]), float(start[-1])  # K''(0) of "remove"
     if not (1e-200 < variance < 1e200 and gaussian_variance < variance):
@@ -109,7 +146,7 @@ def _plan(sums: LeafSums, log_delta: float, tolerance: float) -> _Plan | None:
     if not np.isfinite(k).all():
         return None
     rungs = _Rungs(tilts, k[0], k[1], k[2], log_kappa(tilts) + k[0] + k[3] + rule_error(tilts))
-    chernoff = (rungs.log_bounds - log_delta + 8.0 * EPSILON * np.abs(rungs.log_bounds)) / tilts * (1.0 + 8.0 * EPSILON)
+    chernoff = _chernoff(rungs.log_bounds, tilts, log_delta)
     places, guesses = _guesses(rungs, log_delta)
     first = int(guesses[-1] > guesses[0])
     best, epsilon, last = chernoff.argmin(axis=1), guesses[first], len(tilts) - 1
@@ -118,10 +155,21 @@ def _plan(sums: LeafSums, log_delta: float, tolerance: float) -> _Plan | None:
     # A direction whose Chernoff bound is clearly below needs no contour.
     least = chernoff.min(axis=1)
     used = [first, *(d for d in range(len(guesses)) if d != first and least[d] >= 0.999 * epsilon)]
-    elsewhere = max((float(least[d]) for d in range(len(guesses)) if d not in used), default=0.0)
+    elsewhere = rungs.log_bounds[[d for d in range(len(guesses)) if d not in used]]
     slope = float(np.interp(places[first], np.arange(len(tilts)), tilts))
-    log_relative = math.log(min(max(0.01 * tolerance * max(1.0, epsilon) * slope, 1e-12), 1e-4))
+    log_relative = math.log(min(max(0.01 * tolerance * max(1.0, epsilon) * slope, 1e-12), 1e-4)) - reserve
     return _placed(rungs.of(used), _Plan(epsilon, elsewhere, tuple(used), gaussian_variance), best[used], log_delta, log_relative)
+
+
+def _chernoff(log_bounds: np.ndarray, tilts: np.ndarray, log_delta: float | np.ndarray) -> np.ndarray:
+    """Proved bounds of epsilon, one per tilt."""
+    return (log_bounds - log_delta + 8.0 * EPSILON * np.abs(log_bounds)) / tilts * (1.0 + 8.0 * EPSILON)
+
+
+def _elsewhere(plan: _Plan, log_deltas: np.ndarray) -> np.ndarray:
+    """Proved bounds of epsilon in the directions that have no contour; 0 where there are none."""
+    found = [_chernoff(row, plan.others[1:], log_deltas[:, None]).min(axis=1) for row in plan.elsewhere]
+    return np.max(found, axis=0) if found else np.zeros(len(log_deltas))
 
 
 def _guesses(rungs: _Rungs, log_delta: float) -> tuple[list[float], list[float]]:

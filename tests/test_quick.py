@@ -28,6 +28,9 @@ MIXED = composed(repeated(STEP, 2_000), repeated(sampled(0.1, laplace(1.5)), 300
 SYMMETRIC = composed(repeated(laplace(4.0), 500), repeated(gaussian(30.0), 50))
 
 
+DELTAS = np.geomspace(1e-3, 1e-12, 9)
+
+
 def accountant(event, relation=AR, **settings):
     return EdgeworthIntervalAccountant(relation, **settings).compose(event)
 
@@ -114,9 +117,11 @@ def test_no_answer_is_an_answer(event):
 def test_the_direction_without_a_contour_must_be_below(monkeypatch):
     """Its Chernoff bound was only compared with a guess when the contour was placed."""
     original, event = quick._plan, repeated(sampled(0.02, gaussian(0.6)), 2_000)
-    assert original(accountant(event)._sums, math.log(1e-6), 1e-6).elsewhere > 0.0
-    monkeypatch.setattr(quick, "_plan", lambda *arguments: original(*arguments)._replace(elsewhere=1e3))
+    assert len(original(accountant(event)._sums, math.log(1e-6), 1e-6).elsewhere) == 1
+    assert quick.epsilons(accountant(event)._sums, DELTAS, 1e-6) is not None
+    monkeypatch.setattr(quick, "_elsewhere", lambda plan, log_deltas: np.full(len(log_deltas), 1e3))
     assert quick_interval(event, 1e-6) is None
+    assert quick.epsilons(accountant(event)._sums, DELTAS, 1e-6) is None
 
 
 def test_the_weaker_direction_is_not_forgotten(monkeypatch):
@@ -127,6 +132,7 @@ def test_the_weaker_direction_is_not_forgotten(monkeypatch):
     monkeypatch.setattr(quick, "_contours", lambda *arguments: original(*arguments)[::-1])
     found = quick_interval(event, 1e-6)
     assert found == pytest.approx(expected, rel=1e-12)
+    assert quick.epsilons(accountant(event)._sums, np.array([1e-6, 2e-6]), 1e-6) is None
 
 
 @pytest.mark.parametrize("spare", [-6.0, -10.0, -14.0])
@@ -139,6 +145,31 @@ def test_a_short_sum_is_wider_and_still_true(monkeypatch, spare):
     bound = contour.bounds(np.array([exact]))
     assert bound.lower[0] <= math.log(delta) <= bound.upper[0]
     assert bound.upper[0] - bound.lower[0] > 1e-6 * math.exp(-9.0 - spare)
+
+
+@pytest.mark.parametrize("event, relation", [
+    (STEP, AR), (repeated(STEP, 5_000), AR), (MIXED, AR), (SYMMETRIC, RO), (repeated(sampled(0.01, gaussian(2.35)), 10_000), AR),
+    (repeated(sampled(1e-3, gaussian(0.7)), 100_000), RO), (composed(*(repeated(leaf, 50) for leaf in distinct(40))), AR),
+])
+def test_a_curve_is_its_points(event, relation):
+    """Array answers and single answers both contain the exact value, and are as narrow as asked."""
+    deltas = np.geomspace(1e-2, 1e-13, 23)
+    lower, estimate, upper = accountant(event, relation).get_epsilon_interval(deltas)
+    assert np.all((0.0 <= lower) & (lower <= estimate) & (estimate <= upper))
+    assert np.all(np.diff(upper) >= -1e-6 * np.maximum(1.0, upper[1:]))
+    for i, delta in enumerate(deltas):
+        one = accountant(event, relation).get_epsilon_interval(float(delta))
+        assert lower[i] <= one.upper and one.lower <= upper[i]
+        assert upper[i] - lower[i] <= 1e-6 * max(1.0, lower[i])
+
+
+def test_curves_have_a_quick_way():
+    found = quick.epsilons(accountant(repeated(STEP, 5_000))._sums, DELTAS, 1e-6)
+    assert found is not None
+    exact = [slow_interval(repeated(STEP, 5_000), float(delta), tolerance=1e-9) for delta in DELTAS]
+    for i, (low, _, high) in enumerate(exact):
+        assert found.lower[i] <= high and low <= found.upper[i]
+    assert quick.epsilons(accountant(repeated(STEP, 5_000))._sums, np.array([0.9, 1e-5]), 1e-6) is None
 
 
 # both directions from one rule ----------------------------------------------------------------------------------------
