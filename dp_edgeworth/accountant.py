@@ -130,7 +130,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
             constant = np.full(values.shape, constants[0 if self._non_private else 1])
             return Bounds(constant, constant, constant)
         flat: Bounds = bounds(values.ravel())
-        return Bounds(*(part.reshape(values.shape) for part in flat))
+        return Bounds(*(part.reshape(values.shape) + 0.0 for part in flat))  # no -0.0
 
     def _epsilons(self, target_delta: Any) -> Bounds:
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
