@@ -23,6 +23,7 @@ from dp_edgeworth.moments import PllrMoments
 from dp_edgeworth.pllr import Pllr
 
 _MOST_COMPOSITIONS = 10**100
+_FEW_LEAVES = 64
 
 
 class NotAGuaranteeWarning(UserWarning):
@@ -120,7 +121,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
-        remove, add = self._counts
+        remove, add = map(_ordered, self._counts)
         return [Composition(remove)] if remove == add else [Composition(remove), Composition(add)]
 
     def _answer(self, name: str, value: Any, high: float, constants: tuple[float, float], bounds: Any) -> Bounds:
@@ -143,6 +144,11 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         raise NotImplementedError
+
+
+def _ordered(counts: dict[Pllr, int]) -> dict[Pllr, int]:
+    """Leaves in an order of their own, so that rounding does not depend on how they came; many leaves are left as they are."""
+    return dict(sorted(counts.items(), key=lambda leaf: repr(leaf[0]))) if len(counts) <= _FEW_LEAVES else counts
 
 
 def _plain(values: np.ndarray) -> Any:

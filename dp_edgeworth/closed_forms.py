@@ -126,7 +126,7 @@ def closed_epsilons(form: ClosedForm, deltas: np.ndarray, most: float) -> tuple[
     # What is known of delta near 1 is 1 - delta to a few units in the last place of 1; of a sum of many terms, to its relative error.
     off = np.where(large, 32.0 * EPSILON if form.sides is None else form.error, 0.0)
     with np.errstate(divide="ignore"):
-        less, more = (np.minimum((dropped + off) * np.exp(-targets), 1e300) for dropped in form.dropped)
+        less, more = (np.exp(np.minimum(np.log(dropped + off) - targets, 690.0)) for dropped in form.dropped)
         down = np.where(large, -np.log1p(-np.minimum(less, 1.0)), np.log1p(less))
         up = np.where(large, np.log1p(more), -np.log1p(-np.minimum(more, 1.0)))
     margins = np.stack([-form.error - down, np.zeros(len(deltas)), form.error + up])

@@ -255,3 +255,19 @@ def test_the_largest_loss_of_rare_samples_in_50_digits() -> None:
         event = dp_event.PoissonSampledDpEvent(p, dp_event.LaplaceDpEvent(noise))
         lower, _, upper = EdgeworthIntervalAccountant().compose(event).get_epsilon_interval(0.0)
         assert lower <= exact <= upper and upper - lower <= 1e-11 * upper
+
+
+def test_a_delta_below_the_normal_floats() -> None:
+    """Its reciprocal overflows."""
+    accountant = EdgeworthIntervalAccountant().compose(gaussian(1.0))
+    delta = accountant.get_delta_interval(38.5)
+    assert 0.0 <= delta.lower <= delta.upper < 1e-308 and delta.upper > 0.0
+    lower, _, upper = accountant.get_epsilon_interval(delta.upper)
+    assert lower <= 38.5 and upper < math.inf
+
+
+def test_a_few_unlike_leaves_in_any_order() -> None:
+    events = [gaussian(20.085536923187668), sampled(0.25, gaussian(1.0)), laplace(1.0)]
+    found = {tuple(EdgeworthIntervalAccountant().compose(composed(*order)).get_epsilon_interval(math.exp(-2.0)))
+             for order in itertools.permutations(events)}
+    assert len(found) == 1
