@@ -144,7 +144,8 @@ class NormalMixture(Pllr):
         eps, top = np.asarray(epsilon, float).ravel(), max(self.shifts)
         if not single.is_smooth(top) or np.any(eps < 0.0):
             return None
-        furthest = (np.minimum(eps, 1e150) + 0.5 * top * top - math.log(self.weights[self.shifts.index(top)])) / top + 1.0
+        furthest = np.minimum(eps, 1e150) + 0.5 * top * top - math.log(self.weights[self.shifts.index(top)])
+        furthest = np.minimum(furthest, 1e150 * top) / top + 1.0  # there the normal law has nothing left
         start = single.crossing(self._loss_and_slope, eps, np.zeros(len(eps)), furthest)
         logs = single.log_upper_integral(start, lambda x: self._loss(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: self._loss(x)[0] - eps[:, None], top, top)
@@ -234,7 +235,7 @@ class SampledReplacement(Pllr):
             up, down = self._losses(x)
             return up - down, mu * (posterior(x, mu, p) + posterior(-x, mu, p))
 
-        furthest = (np.minimum(eps, 1e150) + 0.5 * mu * mu - math.log(p)) / mu + 1.0
+        furthest = np.minimum(np.minimum(eps, 1e150) + 0.5 * mu * mu - math.log(p), 1e150 * mu) / mu + 1.0
         start = single.crossing(loss_and_slope, eps, np.zeros(len(eps)), furthest)
         logs = single.log_upper_integral(start, lambda x: self._losses(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: loss_and_slope(x)[0] - eps[:, None], 2.0 * mu, mu)

@@ -271,3 +271,15 @@ def test_a_few_unlike_leaves_in_any_order() -> None:
     found = {tuple(EdgeworthIntervalAccountant().compose(composed(*order)).get_epsilon_interval(math.exp(-2.0)))
              for order in itertools.permutations(events)}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("shifts", [(9.8e-170, 1.1e-308), (1e-200, 1.0), (5e-324, 1e-300)])
+def test_mixtures_of_tiny_shifts(shifts: tuple[float, float]) -> None:
+    """Where the loss would be reached is beyond the floats, and so is delta."""
+    event = dp_event.MixtureOfGaussiansDpEvent(1.0, list(shifts), [0.5, 0.5])
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    for epsilon in (0.0, 1e-12, 1.0):
+        lower, estimate, upper = accountant.get_delta_interval(epsilon)
+        assert 0.0 <= lower <= estimate <= upper <= 1.0
+    lower, _, upper = accountant.get_epsilon_interval(1e-5)
+    assert 0.0 <= lower <= upper < 10.0
