@@ -33,7 +33,7 @@ _WIDE = 1e-3  # relative
 def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndarray, tolerance: float, floor: np.ndarray,
            result: Bounds) -> None:
     """Contours for one open target after the other, each tried on all that are still open on its side of the mean."""
-    mean, rounds = tilts.mean_loss(composition), 0
+    mean, rounds, known = tilts.mean_loss(composition), 0, False
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         same_side = open_targets[(epsilons[open_targets] < mean) == (epsilons[index] < mean)]
@@ -50,13 +50,16 @@ def deltas(composition: Composition, epsilons: np.ndarray, open_targets: np.ndar
         rounds += 1
         open_targets = np.setdiff1d(open_targets, done)
         if rounds == MANY_ROUNDS and len(open_targets) > MANY_TARGETS:
-            _convolved_curve(composition, epsilons, open_targets, tolerance, result)
-        if rounds in (MANY_ROUNDS, 2 * MANY_ROUNDS):
+            known = _convolved_curve(composition, epsilons, open_targets, tolerance, result)
             open_targets = open_targets[result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
+        if known and rounds == 2 * MANY_ROUNDS:
+            open_targets = open_targets[result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
+        if known and rounds == 4 * MANY_ROUNDS:  # what is left is as wide as the convolution
+            break
 
 
-def _convolved_curve(composition: Composition, epsilons: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
-    """One convolution for many targets, fine enough for the smallest delta of the upper ones and for the smallest epsilon."""
+def _convolved_curve(composition: Composition, epsilons: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> bool:
+    """One convolution for many targets, if there is one: for the smallest delta that is seen and for the smallest epsilon."""
     targets = targets[np.argsort(epsilons[targets])]
     found, step, guess = None, convolution.COARSEST, max(float(epsilons[targets[0]]), tolerance)
     log_delta, drop = 0.0, 20.0
@@ -79,6 +82,7 @@ def _convolved_curve(composition: Composition, epsilons: np.ndarray, targets: np
     if found is not None:
         b = found.bounds(epsilons[targets])
         put_logs(result, targets, b.lower, b.estimate, b.upper, composition.infinite_mass)
+    return found is not None
 
 
 def _one_delta(composition: Composition, epsilons: np.ndarray, index: int, open_targets: np.ndarray, tolerance: float,

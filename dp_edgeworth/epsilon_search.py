@@ -38,7 +38,7 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
     none = open_targets[deltas[open_targets] >= chi_square_delta(composition)]
     result.put(none, *np.zeros((3, len(none))))
     open_targets = np.setdiff1d(open_targets, none)
-    rounds = 0
+    rounds, known = 0, False
     while len(open_targets):
         index = open_targets[len(open_targets) // 2]
         try:
@@ -53,19 +53,21 @@ def epsilons(composition: Composition, deltas: np.ndarray, open_targets: np.ndar
         rounds += 1
         open_targets = np.setdiff1d(open_targets, done)
         if rounds == MANY_ROUNDS and len(open_targets) > MANY_TARGETS:
-            _convolved_curve(composition, deltas, open_targets, tolerance, result)
+            known = _convolved_curve(composition, deltas, open_targets, tolerance, result)
             open_targets = open_targets[[_is_wide(result, i, tolerance) for i in open_targets]]
-        if rounds == 2 * MANY_ROUNDS:  # what is left is as wide as the convolution
+        if known and rounds == 2 * MANY_ROUNDS:
             open_targets = open_targets[result.upper[open_targets] > (1.0 + _WIDE) * result.lower[open_targets]]
+        if known and rounds == 4 * MANY_ROUNDS:  # what is left is as wide as the convolution
+            break
 
 
-def _convolved_curve(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> None:
-    """One convolution for many targets, fine enough for the smallest delta and the smallest epsilon of a few of them."""
+def _convolved_curve(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, result: Bounds) -> bool:
+    """One convolution for many targets, if there is one: for the smallest delta and for the smallest epsilon."""
     goal = _goal(composition, np.minimum(deltas, 0.5), int(targets[0]), tolerance, 0.0)
     targets = targets[(deltas[targets] <= 0.5) & np.isfinite(goal.targets[targets])]
     targets = targets[np.argsort(goal.targets[targets])]
     if not len(targets):
-        return
+        return False
     found, step, guess = None, convolution.COARSEST, tolerance
     few = targets[np.linspace(0, len(targets) - 1, 9).astype(int)]
     for _ in range(MOST_PASSES):
@@ -82,10 +84,11 @@ def _convolved_curve(composition: Composition, deltas: np.ndarray, targets: np.n
             break
         guess, step = max(float(ends[ends[:, 1] > 0.0, 1].min(initial=1.0)), tolerance), step / finer
     if found is None:
-        return
+        return False
     for i in targets:
         low, middle, high = found.crossing(float(goal.targets[i]), float(goal.slack[i]))
         result.put(np.array([i]), np.array([low]), np.array([middle]), np.array([high]))
+    return True
 
 
 def chi_square_delta(composition: Composition) -> float:
