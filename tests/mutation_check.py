@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ("tests/test_certificate.py", "tests/test_lattice.py", "tests/test_truncation.py", "tests/test_quick.py",
-         "tests/test_convolution.py", "tests/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
+         "tests/test_convolution.py", "tests/test_strata.py", "tests/test_negligible.py", "tests/test_far.py",
+         "tests/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
 SLOW = "not narrow and not bounded_noise and not large and not laplace and not thirty_digits and not binomial"
 
 
@@ -110,6 +111,14 @@ MUTATIONS = (
     Mutation("cells: normal masses", "return near - far, 2.0 * _NORMAL_ERROR * near", "return near - far, 0.0 * near"),
     Mutation("largest loss of a sampled leaf", "return 4e-15 + self.inner.supremum_error * (1.0 + self.inner.loss_scale)",
              "return 4e-15"),
+    Mutation("strata: more large losses than strata", "upper = np.logaddexp(upper, self.log_rest)", "pass"),
+    Mutation("strata: those with a Chernoff bound only",
+             "upper = np.logaddexp(upper, part.log_bound - part.tilt * eps + rounding + factor + error)", "pass"),
+    Mutation("strata: far losses", "lower, middle, upper = (np.log(part) for part in self.far.bounds(eps))",
+             "lower, middle, upper = (np.full(len(eps), -math.inf) for part in range(3))"),
+    Mutation("negligible leaves", "(above.upper + split.shift) * (1.0 + 4e-16)", "above.upper"),
+    Mutation("hidden coins: what is left out", "np.exp(np.minimum(np.log(dropped + off) - targets, 690.0)) for dropped in form.dropped",
+             "0.0 * targets for dropped in form.dropped"),
 )
 
 
