@@ -1101,8 +1101,8 @@ def _epsilon_near_top(comp: Composition, log_delta: float) -> Exact | None:
 
 
 def _check_exponents(comp: Composition) -> None:
-    """Masses of point masses are multiplied by e^loss, which must be a float of 80 bits."""
-    largest = max((count * _top(law) for law, count in comp.laws if isinstance(law, Lattice)), default=0.0)
+    """A few point masses of huge losses are multiplied by e^loss, which must be a float of 80 bits."""
+    largest = max((count * _top(law) for law, count in comp.laws if isinstance(law, Lattice) and _top(law) > 1_000.0), default=0.0)
     if largest > 11_000.0:
         raise InaccurateError(f"Point masses with losses of up to {largest:g} are beyond the exponents of 80 bits.")
 
