@@ -9,7 +9,7 @@ from mpmath import mp
 from scipy import special
 
 from comparisons import exact
-from dp_edgeworth import EdgeworthIntervalAccountant, negligible
+from dp_edgeworth import EdgeworthIntervalAccountant, conversion, negligible
 from dp_edgeworth.atoms import Atoms
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.gaussian_noise import GaussianShift
@@ -138,3 +138,14 @@ def test_deltas_at_the_ends_of_the_floats(delta):
         found = EdgeworthIntervalAccountant().compose(de.LaplaceDpEvent(1.0)).compose(leaf).get_epsilon_interval(delta)
         assert 0 <= found.lower <= found.estimate <= found.upper
         assert found.upper >= alone.lower
+
+
+def test_what_was_not_composed_is_paid_for():
+    """Gaussian(1) with Laplace(1e4): the Laplace leaf is below the loose tolerance, and adds 2.5e-8."""
+    gaussian, both = de.GaussianDpEvent(1.0), de.ComposedDpEvent([de.GaussianDpEvent(1.0), de.LaplaceDpEvent(1e4)])
+    without = EdgeworthIntervalAccountant().compose(gaussian).get_epsilon_interval(1e-5)
+    tight = EdgeworthIntervalAccountant(tolerance=1e-11).compose(both).get_epsilon_interval(1e-5)
+    assert tight.lower > without.upper + 1e-8
+    loose = conversion.epsilon_bounds(EdgeworthIntervalAccountant().compose(both)._directions(), np.array([1e-5]), 0.1)
+    assert loose.lower[0] <= tight.upper and loose.upper[0] >= tight.upper
+    assert negligible.split(EdgeworthIntervalAccountant().compose(both)._directions()[0].upper, 0.005, math.log(1e-14)) is not None
