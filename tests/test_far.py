@@ -16,7 +16,7 @@ import pytest
 from dp_accounting import dp_event
 from mpmath import mp, mpf
 
-from dp_edgeworth import EdgeworthIntervalAccountant, far, gaussian
+from dp_edgeworth import EdgeworthIntervalAccountant, closed_forms, far, gaussian
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Reversed, Subsampled
@@ -237,3 +237,17 @@ def test_gaussian_curve_at_negative_epsilon(mu):
         a = mpf(epsilon) / mu - mpf(mu) / 2
         exact = mp.ncdf(-a) - mp.exp(epsilon) * mp.ncdf(-a - mpf(mu))
         assert abs(mp.expm1(mpf(float(gaussian.log_delta(epsilon, mu))) - mp.log(exact))) < 1e-13 * (1 + abs(a) * 1e-3 / mu)
+
+
+def test_what_is_left_out_is_paid_for():
+    """As if a tenth of delta had been left out on either side."""
+    event = dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(0.01))
+    composition = EdgeworthIntervalAccountant().compose(event, 10)._directions()[0].upper
+    delta = 1e-4
+    form = closed_forms.far_form(composition, math.log(delta), 1e-3)
+    assert form is not None
+    plain = closed_forms.closed_epsilons(form, np.array([delta]), math.inf)
+    less, more = (closed_forms.closed_epsilons(form, np.array([share * delta]), math.inf) for share in (0.9, 1.1))
+    blurred = closed_forms.closed_epsilons(form._replace(dropped=(0.1 * delta, 0.1 * delta)), np.array([delta]), math.inf)
+    assert blurred[0][0] == pytest.approx(more[0][0], rel=1e-6) and blurred[0][0] < plain[0][0] * (1.0 - 1e-6)
+    assert blurred[2][0] == pytest.approx(less[2][0], rel=1e-6) and blurred[2][0] > plain[2][0] * (1.0 + 1e-6)
