@@ -16,7 +16,7 @@ from scipy import optimize, stats
 
 from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, characteristic, spectral
 from dp_edgeworth.characteristic import log_characteristic
-from dp_edgeworth.composition import EPSILON, Block, Composition
+from dp_edgeworth.composition import COUNT_ERROR, EPSILON, Block, Composition
 from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift
 from dp_edgeworth.pllr import Rule, subsample
 
@@ -375,5 +375,5 @@ def test_sums_of_the_log_mgf_are_paid_for(tilt):
     sums = Composition({Atoms((0.45, 0.55), (0.55, 0.45)): 1})
     (block,) = sums.blocks(sums.demand(-1.0, 2.0))
     transform = block.transform(tilt)
-    assert float(transform.rounding[0]) >= (16.0 + COUNT_ERROR) * EPSILON * abs(float(transform.log_mgf[0]))  # and those over the leaves
+    assert float(transform.rounding[0]) >= (16.0 + COUNT_ERROR) * EPSILON * abs(float(transform.log_mgf[0]))  # over leaves too
     assert float(block.cgf(np.array([tilt]))[3, 0]) >= 16.0 * EPSILON
