@@ -182,6 +182,9 @@ class _Side:
         mine, weights = (losses, masses) if a is b else (a.losses, a.masses)
         counts, ignored = _heavy_pairs(weights, masses, self.light * uses)
         first = np.arange(len(counts)) if a is b else np.zeros(len(counts), np.int64)  # a square: every pair once
+        if a is b:  # what is ignored is what is not kept, whichever of the two orders rounding has found light
+            rest = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+            ignored = float(masses @ (2.0 * rest[np.maximum(counts, first + 1)] + np.where(counts <= first, masses, 0.0)))
         counts = np.maximum(counts - first, 0)
         ends = np.cumsum(counts)
         self.pairs += int(ends[-1])
