@@ -19,8 +19,9 @@ Reading order of the modules, which is also the direction in which data flows:
     envelope, characteristic,        certified inversion of the characteristic function
     spectral, lattice
     intervals, leaf_sums, quick      one contour for both directions, from sums that grow with new leaves only
-    closed_forms, far, tilts,        from bounds of delta to intervals of epsilon and delta, whatever the composition
-    pieces, strata, epsilon_search,
+    closed_forms, far, deficits,     from bounds of delta to intervals of epsilon and delta, whatever the composition
+    tilts, pieces, strata, cells,
+    convolution, epsilon_search,
     delta_search, negligible,
     conversion
     bounds, finite_sample            the paper's own finite-sample bounds (header of `bounds` maps the modules behind it)

@@ -82,7 +82,8 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> Close
     form = far.far_form(composition, log_delta, excess)
     if form is None:
         return None
-    below, middle, above = (functools.partial(form.log_delta, more) for more in (form.low, form.middle, form.high))
+    below, middle, above = (functools.partial(form.log_delta, more, side) for more, side in (
+        (form.low, "lower"), (form.middle, "estimate"), (form.high, "upper")))
     known = _with_complement(middle, form.scale + 16.0 * form.digits, 0.0)
     return known._replace(error=CLOSED_FORM_ERROR + form.error, sides=(below, above), dropped=form.dropped)
 

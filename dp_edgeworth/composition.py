@@ -361,7 +361,7 @@ class Composition:
         known = {pllr: count for pllr, count in self.counts.items() if pllr.moments_only}
         if known:
             rest = Composition({pllr: count for pllr, count in self.counts.items() if pllr not in known})
-            return sum((count * pllr.cumulants(order, tilt) for pllr, count in known.items()),  # type: ignore[attr-defined]
+            return sum((float(count) * pllr.cumulants(order, tilt) for pllr, count in known.items()),  # type: ignore[attr-defined]
                        rest.cumulants(order, tilt))
         # L^order grows like e^{order x} where the sampled loss bends, so the nodes must reach that far.
         return self.expansion(order, tilt, self.demand(tilt - order, tilt + order))[1]

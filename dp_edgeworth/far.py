@@ -30,12 +30,7 @@ rate lambda, which changes h by 2 phi(A) + 2 Phi(-A) at most. Terms whose M is t
 Y_R instead, and the tails beyond these are part of b.
 
 Laplace noise: L = mu - D with a deficit D that is 0 or Exp(1/2) with probability 1/2 each (up to the end 2 mu, an exception of
-probability e^{-mu}/2). Exp(1/2) is a geometric number of Exp(1) stages, so D is a number M ~ Geometric(1/2) from 0 of them, the sum
-over n leaves is a negative binomial number M_n, and with one more stage for the payoff
-
-    E[(1 - e^{D - T})_+] = Pr[D + Exp(1) <= T] = Pr[M_n < N_T],    N_T ~ Poisson(T),
-
-in which all terms are positive.
+probability e^{-mu}/2), and the payoff of a sum of them is that of `deficits.py`.
 """
 
 from __future__ import annotations
@@ -51,6 +46,7 @@ from scipy import special
 
 from dp_edgeworth import gaussian, spectral
 from dp_edgeworth.composition import EPSILON, Composition
+from dp_edgeworth.deficits import divergence, payoff, stirling_error
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.laplace_noise import LaplaceShift
 from dp_edgeworth.pllr import Mixed, Pllr, Reversed, RoundedUp, RuleTooLargeError, Subsampled
@@ -247,8 +243,11 @@ class FarForm(NamedTuple):
     scale: float
     digits: float
 
-    def log_delta(self, more: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-        """log delta' with these further shifts. Only terms near epsilon are evaluated; the others are 0 or 1 up to e^-digits."""
+    def log_delta(self, more: np.ndarray, side: str, epsilon: np.ndarray) -> np.ndarray:
+        """log delta' with these further shifts, as a lower bound, an estimate or an upper bound (`side`).
+
+        Only terms near epsilon are evaluated; the others are 0 or 1 up to e^-digits.
+        """
         eps, shifts = np.asarray(epsilon, float).ravel(), self.shifts + more
         spread = np.sqrt(self.variances)
         reach = math.sqrt(2.0 * self.digits) * spread
@@ -258,13 +257,13 @@ class FarForm(NamedTuple):
         total = sure @ self.probabilities
         row, term = np.nonzero(~sure & (gap > -reach))
         if len(row):
-            value = _payoff(eps[row] - shifts[term], spread[term], self.deficits[term], self.digits)
+            value = _payoff(eps[row] - shifts[term], spread[term], self.deficits[term], self.digits, side)
             total = total + np.bincount(row, self.probabilities[term] * value, minlength=len(eps))
         with np.errstate(divide="ignore"):
             return np.log(np.minimum(total, 1.0)).reshape(np.shape(epsilon))
 
 
-def _payoff(epsilon: np.ndarray, spread: np.ndarray, deficits: np.ndarray, digits: float) -> np.ndarray:
+def _payoff(epsilon: np.ndarray, spread: np.ndarray, deficits: np.ndarray, digits: float, side: str) -> np.ndarray:
     """E[(1 - e^{eps - Z})_+] of Z ~ N(spread^2/2, spread^2), or of minus a sum of deficits where the spread is 0."""
     value = np.empty(len(epsilon))
     for mu in np.unique(spread[spread < 1.0]):
@@ -273,41 +272,11 @@ def _payoff(epsilon: np.ndarray, spread: np.ndarray, deficits: np.ndarray, digit
     wide = spread >= 1.0
     value[wide] = np.exp(gaussian.log_delta_of_large(epsilon[wide], spread[wide]))
     for i in np.flatnonzero((spread == 0.0) & (deficits > 0)):
-        value[i] = _laplace_payoff(-float(epsilon[i]), float(deficits[i]), digits)
+        value[i] = getattr(payoff(-float(epsilon[i]), float(deficits[i]), digits), side)
     return value
 
 
-def _laplace_payoff(gap: float, deficits: float, digits: float) -> float:
-    """Pr[M_n < N_T] = sum_j Pr[N_T = j] I_{1/2}(n, j) with the regularised incomplete beta function.
-
-    N_T deviates by t upwards with probability at most e^{-t^2 / (2 (T + t))}, downwards e^{-t^2 / (2 T)}.
-    """
-    if gap <= 0.0:
-        return 0.0
-    reach = math.sqrt(2.0 * digits * gap)
-    j = np.arange(max(1.0, math.floor(gap - reach)), gap + reach + 2.0 * digits + 1.0)
-    poisson = np.exp(-_divergence(j, gap) - _stirling_error(j) - 0.5 * np.log(2.0 * math.pi * j))
-    return float(poisson @ special.betainc(deficits, j, 0.5))
-
-
-def _divergence(k: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
-    """k log(k / mean) + mean - k >= 0, to a few units in the last place of |k - mean|."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = (k - mean) / mean
-        return np.where(k > 0, mean * ((1.0 + off) * np.log1p(np.maximum(off, -1.0)) - off), mean)
-
-
-def _stirling_error(k: np.ndarray) -> np.ndarray:
-    """log k! - log(sqrt(2 pi k) (k/e)^k), for k = 0: log 0! without the square root."""
-    k = np.asarray(k, float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        small = special.gammaln(k + 1.0) - (k + 0.5) * np.log(np.maximum(k, 1.0)) + k - gaussian.LOG_SQRT_2PI
-        square = np.maximum(k, 1.0) ** -2.0
-        series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / np.maximum(k, 1.0)
-    return np.where(k > 15, series, np.where(k > 0, small, 0.0))
-
-
-def _multinomial(weights: np.ndarray, count: int, digits: float) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _multinomial(weights: np.ndarray, count: float, digits: float) -> tuple[np.ndarray, np.ndarray, float] | None:
     """(log-probabilities, counts of the components, number of exceptions of probability e^-digits), or None where they are too many.
 
     Each count is binomial, and beyond the ends of its window its tail is below e^-digits (Chernoff: divergences of both sides). The
@@ -315,7 +284,7 @@ def _multinomial(weights: np.ndarray, count: int, digits: float) -> tuple[np.nda
     """
     columns = len(weights)
     if columns == 1:
-        return np.zeros(1), np.full((1, 1), float(count)), 0.0
+        return np.zeros(1), np.full((1, 1), count), 0.0
     order = np.argsort(weights)
     windows = [_window(float(weights[j]), count, digits) for j in order[:-1]]
     if math.prod(len(window) for window in windows) > _MOST_TERMS:
@@ -324,22 +293,22 @@ def _multinomial(weights: np.ndarray, count: int, digits: float) -> tuple[np.nda
     drawn = drawn[drawn.sum(axis=1) <= count]
     counts = np.empty((len(drawn), columns))
     counts[:, order[:-1]], counts[:, order[-1]] = drawn, count - drawn.sum(axis=1)
-    logs = _stirling_error(np.array(float(count))) + 0.5 * math.log(2.0 * math.pi * count) - (
-        _divergence(counts, count * weights) + _stirling_error(counts)
+    logs = stirling_error(np.array(count)) + 0.5 * math.log(2.0 * math.pi * count) - (
+        divergence(counts, count * weights) + stirling_error(counts)
         + np.where(counts > 0, 0.5 * np.log(2.0 * math.pi * np.maximum(counts, 1.0)), 0.0)).sum(axis=1)
     kept = logs > -digits
     return logs[kept], counts[kept], 2.0 * columns + float((~kept).sum())
 
 
-def _window(weight: float, count: int, digits: float) -> np.ndarray:
+def _window(weight: float, count: float, digits: float) -> np.ndarray:
     """The counts of a component whose tails under Binomial(count, weight) are not below e^-digits."""
     mean = count * weight
-    high = min(float(count), math.ceil(mean + math.sqrt(2.0 * digits * mean) + 2.0 * digits))
+    high = min(count, math.ceil(mean + math.sqrt(2.0 * digits * mean) + 2.0 * digits))
     low = max(0.0, math.floor(mean - math.sqrt(2.0 * digits * mean)))
     if high - low > _MOST_TERMS:
         return np.zeros(_MOST_TERMS + 1)
     k = np.arange(low, high + 1.0)
-    tail = _divergence(k, mean) + _divergence(count - k, count - mean)
+    tail = divergence(k, mean) + divergence(count - k, count - mean)
     return k[(tail <= digits) | (np.abs(k - mean) <= 1.0)]
 
 
@@ -360,7 +329,7 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> FarFo
         found = humps(pllr)
         exception = found.log_exception(math.log(excess) - share - math.log(count)) + math.log(count) if found is not None else 0.0
         if found is not None and exception < log_delta - _NEGLIGIBLE - share:
-            far.append((found, int(count)))
+            far.append((found, float(count)))
             exceptions = [exceptions[0] + found.below * math.exp(exception), exceptions[1] + found.above * math.exp(exception)]
         else:
             rest[pllr] = count
@@ -406,7 +375,7 @@ def _constants(rest: Composition, rate: float) -> tuple[float, float, float]:
     return float(-k[0, 0] / rate - error[0]), float(k[1, 1]), float(k[0, 2] / rate + error[2])
 
 
-def _terms(far: list[tuple[Humps, int]], variance: float, digits: float) -> FarForm | None:
+def _terms(far: list[tuple[Humps, float]], variance: float, digits: float) -> FarForm | None:
     """All combinations of counts of all leaves."""
     logs, sums, sizes, error, exceptions = np.zeros(1), np.array([[variance, 0.0, 0.0]]), np.zeros(1), 1e-12, 3.0
     for leaf, count in far:

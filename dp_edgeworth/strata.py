@@ -211,7 +211,7 @@ class _Heavy:
         least = min((float(np.interp(low, *grid)) for low, grid in zip(lows, self.grids, strict=True) if grid is not None))
         exponents = np.minimum(-slopes[:, None] * np.maximum(self.values, least), 600.0)
         gain = (np.exp(self.log_weights) * (psi(exponents) + slopes[:, None] * psi(np.minimum(self.values, 300.0)))).sum(axis=1)
-        return self.count * np.log1p(np.clip(gain, 0.0, 1e300))
+        return float(self.count) * np.log1p(np.clip(gain, 0.0, 1e300))
 
     def tables(self, thresholds: np.ndarray, far: float, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rough K of the small part and of the large part up to `far`, one row per threshold; log of the Q-mass of the large part."""
@@ -243,7 +243,7 @@ class _Tables:
                  others: np.ndarray):
         self.thresholds, self.tilts, self.log_kappa = thresholds, tilts, log_kappa(tilts)
         tables = [leaf.tables(thresholds, far, tilts) for leaf in heavy]
-        exponents = [sum((_log_binomial(leaf.count, n) + (leaf.count - n) * small + (n * large if n else 0.0)
+        exponents = [sum((_log_binomial(leaf.count, n) + float(leaf.count - n) * small + (n * large if n else 0.0)
                           for leaf, n, (small, large, _) in zip(heavy, k, tables, strict=True)),
                          np.broadcast_to(others, (len(thresholds), len(tilts)))) for k in numbers]
         self.exponents = np.array(exponents).swapaxes(0, 1)
@@ -299,7 +299,7 @@ class Planner:
         result = np.zeros(len(tilts))
         for pllr, count in self.others.items():
             if is_reversed(pllr):
-                result += count * _reversed_cgf(pllr, tilts)
+                result += float(count) * _reversed_cgf(pllr, tilts)
         rest = Composition({pllr: count for pllr, count in self.others.items() if not is_reversed(pllr)})
         if not rest.counts or not len(tilts):
             return result

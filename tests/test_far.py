@@ -14,9 +14,9 @@ import dp_accounting as dpa
 import numpy as np
 import pytest
 from dp_accounting import dp_event
-from mpmath import mp, mpf
+from mpmath import mp, mpc, mpf
 
-from dp_edgeworth import EdgeworthIntervalAccountant, closed_forms, far, gaussian
+from dp_edgeworth import EdgeworthIntervalAccountant, closed_forms, deficits, far, gaussian
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Reversed, Subsampled
@@ -251,3 +251,42 @@ def test_what_is_left_out_is_paid_for():
     blurred = closed_forms.closed_epsilons(form._replace(dropped=(0.1 * delta, 0.1 * delta)), np.array([delta]), math.inf)
     assert blurred[0][0] == pytest.approx(more[0][0], rel=1e-6) and blurred[0][0] < plain[0][0] * (1.0 - 1e-6)
     assert blurred[2][0] == pytest.approx(less[2][0], rel=1e-6) and blurred[2][0] > plain[2][0] * (1.0 + 1e-6)
+
+
+def exact_payoff(gap, number):
+    """Pr[M_n < N_T], negative binomial against Poisson, term by term in 60 digits."""
+    mass, below, poisson, total = mpf(2) ** -number, mpf(0), mp.exp(-mpf(gap)), mpf(0)
+    for j in range(int(gap + 40 * math.sqrt(gap) + 400)):
+        total += poisson * below
+        below += mass
+        mass, poisson = mass * (number + j) / (2 * (j + 1)), poisson * gap / (j + 1)
+    return total
+
+
+@pytest.mark.parametrize("number", [1, 60, 1199, 1201, 6000])
+@pytest.mark.parametrize("deviations", [-5.0, -1.0, 0.0, 0.1, 1.0, 4.0])
+def test_payoff_of_deficits(number, deviations):
+    """On both sides of 1,200 deficits, where a contour replaces the sum; 1e-15 for what is near 1."""
+    gap = number + deviations * math.sqrt(3.0 * number)
+    found, exact = deficits.payoff(gap, float(number), 60.0), exact_payoff(gap, number) if gap > 0 else mpf(0)
+    assert found.lower - 1e-15 <= exact <= found.upper + 1e-15
+    assert found.upper - found.lower <= 1e-11 * exact
+
+
+@pytest.mark.parametrize("count", [10**5, 10**9, 10**15])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.3])
+def test_many_deficits(count, delta):
+    """K(z) = n log((1 + z) / (1 + 2z)) inverted in 60 digits, at both ends of the interval. It was a sum of sqrt(n) terms."""
+
+    def exact_delta(epsilon):
+        gap, unit = count * mpf(1000.0) - mpf(epsilon), 1 / mp.sqrt(3 * mpf(count))  # Laplace noise 0.001; 1000.0 = 1 / 0.001
+
+        def integrand(t):
+            z = unit * (2 + mpc(0, t))
+            return mp.exp(count * mp.log((1 + z) / (1 + 2 * z)) + z * gap) / (z * (z + 1))
+
+        return (unit / mp.pi * mp.quad(integrand, mp.linspace(0, 14, 8))).real
+
+    found = interval(dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(0.001), count), delta)
+    assert exact_delta(found.upper) <= delta <= exact_delta(found.lower)
+    assert found.upper - found.lower <= 1e-9 * found.lower
