@@ -7,7 +7,9 @@ them its mean loss log(Q-mass / P-mass), the loss of a user who is told the cell
     Subsampled   losses and means go through L -> log(1 - p + p e^L), which is exact for means too; Q-mass -> (1-p) P-mass + p Q-mass
     Mixed        cells are concatenated
 
-Normal masses are differences of `scipy.special.ndtr` on the side where it is small, whose relative error is below 1e-13.
+Normal masses are differences of `scipy.special.ndtr` on the side where it is small. At -a, a = |x - shift|, its relative error is below
+(8 + 2 a^2 + a |shift|) units in the last place: d log Phi(-a) / d log a is about -a^2, and a is rounded when the shift is subtracted
+(1/2), divided by the rounded root of 2 (0.8) and squared (1/4), while |shift| is itself a rounded quotient.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.atoms import Atoms
+from dp_edgeworth.composition import EPSILON
 from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.laplace_noise import LaplaceShift
 from dp_edgeworth.noise_shift import NoiseShift
 from dp_edgeworth.pllr import Demand, Mixed, Pllr, Reversed, Subsampled, subsampled_loss
 
-_NORMAL_ERROR, _EXP_ERROR = 1e-13, 1e-15
+_EXP_ERROR = 1e-15
 _MOST_CELLS, _MOST_MASSES = 100_000, 2_000_000  # cells, and cells times normals
 _LEAST = 1e-290  # masses below are not known to any relative accuracy
 _FURTHEST = 37.0  # beyond, normal tails are no floats
@@ -87,7 +90,7 @@ def _(pllr: SampledWithoutReplacement, step: float, log_tail: float) -> Cells | 
     if upper is None:
         return None
     rest, none = np.array([(1.0 - p) * special.erf(mu / math.sqrt(8.0))]), np.zeros(1)
-    return _joined([(1.0, upper), (1.0, _reversed(upper)), (1.0, Cells(none, none, none, none, rest, rest, _NORMAL_ERROR))])
+    return _joined([(1.0, upper), (1.0, _reversed(upper)), (1.0, Cells(none, none, none, none, rest, rest, 8.0 * _EXP_ERROR))])
 
 
 @cells.register
@@ -172,8 +175,9 @@ def _on_a_line(p_normals: Normals, q_normals: Normals, losses: Losses, step: flo
     def masses(shift: float) -> tuple[np.ndarray, np.ndarray]:
         """Of N(shift, 1), and bounds of their errors."""
         low, high = x[:-1] - shift, x[1:] - shift
-        near, far = special.ndtr(np.where(low > 0.0, -low, high)), special.ndtr(np.where(low > 0.0, -high, low))
-        return near - far, 2.0 * _NORMAL_ERROR * near
+        ends = np.where(low > 0.0, -low, high), np.where(low > 0.0, -high, low)
+        (near, near_error), (far, far_error) = (_lower_tail(end, shift) for end in ends)
+        return near - far, near_error + far_error
 
     (centre, centre_error), zero = masses(0.0), np.zeros(len(x) - 1)
     p, q, p_error, q_error, gap, gap_error = zero, zero, zero, zero, zero, zero
@@ -198,6 +202,12 @@ def _on_a_line(p_normals: Normals, q_normals: Normals, losses: Losses, step: flo
         relative = [np.max(part_error[part > _LEAST] / part[part > _LEAST], initial=0.0)
                     for part, part_error in ((p, p_error), (q, q_error))]
     return Cells(low, high, np.clip(_finite(mean), low, high), np.where(np.isfinite(error), error, 0.0), p, q, 2.0 * max(relative))
+
+
+def _lower_tail(x: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    """Phi(x) and a bound of its error; see the header."""
+    value, size = special.ndtr(x), np.abs(_finite(x))
+    return value, EPSILON * (8.0 + size * (2.0 * size + abs(shift))) * value
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

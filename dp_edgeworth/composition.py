@@ -107,7 +107,7 @@ class Block:
 
         Without the control variate: the error is a few units in the last place per composition, of 1 and of the exponents. With
         tilted weights omega_q = e^{joint_q - K}, E|joint| <= |K| + entropy <= |K| + log n and |log w| <= |joint| + |s L|, so the
-        mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2).
+        mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2). See `transforms` for the rounding of s.
         """
         values, log_weights = self.rule.values, self.rule.log_weights
         chunk, terms = max(1, _BLOCK_NODES // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
@@ -121,7 +121,8 @@ class Block:
             mean = np.einsum("tmn,mn->tm", weights, values) / total
             square = np.einsum("tmn,mn->tm", weights, values * values) / total
             log_mgf = np.log(total) + peak[..., 0]
-            rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + 8.0 * np.abs(exponents) * np.sqrt(square)
+            off = _units_off(tilts[start:start + chunk, None], exponents)
+            rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + (8.0 * np.abs(exponents) + 4.0 * off) * np.sqrt(square)
             columns.append(self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding])))
         return np.concatenate(columns, axis=1)
 
@@ -133,6 +134,7 @@ class Block:
         """The same at several tilts, along a first axis.
 
         Not `refined`: without the control variate, so that log-MGF and mean are off by units in the last place of 1.
+        s = tilt + 1 is rounded, by d say, which moves K by d K' to first order and an exponent by d |L|: charged four times.
         """
         rule, s = self.rule, tilts[:, None] + 1.0
         exponents = s[..., None] * rule.values
@@ -143,14 +145,15 @@ class Block:
         weights = relative / total[..., None]
         # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
         used = weights > 0
-        sizes = np.where(used, np.abs(np.where(used, rule.log_weights, 0.0)) + np.abs(exponents), 0.0)
+        off = _units_off(tilts[:, None], s)[..., None] * np.abs(rule.values)
+        sizes = np.where(used, np.abs(np.where(used, rule.log_weights, 0.0)) + np.abs(exponents) + off, 0.0)
         blurred = weights * sizes
         log_mgf, mean = np.log(total) + peak, (weights * rule.values).sum(axis=-1)
         exponent_error, scale = blurred.sum(axis=-1), np.ones(1)
         weight_error = 4.0 * exponent_error
         if refined:
             near, log_mgf, mean, scale = self._refined(s, exponents, joint, peak, log_mgf, mean)
-            exponent_error = np.where(near[..., None] & (exponents < 1.0), 0.0, blurred).sum(axis=-1)
+            exponent_error = np.where(near[..., None] & (exponents < 1.0), weights * off, blurred).sum(axis=-1)
         variance = (weights * (rule.values - mean[..., None]) ** 2).sum(axis=-1)
         # The last term is for the sum over the leaves.
         rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + COUNT_ERROR * np.abs(log_mgf))
@@ -176,6 +179,11 @@ class Block:
         exact = ((gained * rule.values).sum(axis=-1) - self.psi_values + lost - infinite) * growth
         scale = np.where(near, (bends + np.abs(s) * self.psi_values + np.abs(shift)) * growth, 1.0)
         return near, log_mgf, np.where(near, exact, mean), scale
+
+
+def _units_off(tilts: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """By how much the rounded s = tilt + 1 is off, in units in the last place of 1; both differences are exact."""
+    return np.abs((exponents - 1.0) - tilts) / EPSILON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,7 +339,7 @@ class Composition:
         if kept is not None:
             self._cache = (demand, kept)
 
-    @np.errstate(over="ignore")
+    @np.errstate(over="ignore", invalid="ignore")
     def cgf(self, tilts: Sequence[float] | np.ndarray, demand: Demand | None = None, *, rough: bool = False) -> np.ndarray:
         """Rows K, K', K'' and the rounding bound of K, one column per real tilt > -1.
 

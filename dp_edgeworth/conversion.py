@@ -130,8 +130,8 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     if math.isinf(composition.gaussian_variance):  # beyond all floats
         return Bounds(np.zeros(epsilons.shape), np.ones(epsilons.shape), np.ones(epsilons.shape))
     infinite = composition.infinite_mass
-    most = min(1.0, infinite * (1.0 + 1e-14))
-    result = Bounds(np.full(epsilons.shape, infinite * (1.0 - 1e-14)), np.ones(epsilons.shape), np.ones(epsilons.shape))
+    least, most = delta_search.around(infinite)
+    result = Bounds(np.full(epsilons.shape, least), np.ones(epsilons.shape), np.ones(epsilons.shape))
     beyond = (epsilons >= _moved(composition.finite_supremum, composition.supremum_error)) | np.isinf(epsilons)
     result.estimate[beyond], result.upper[beyond] = infinite, most
     if not math.isfinite(composition.finite_supremum):

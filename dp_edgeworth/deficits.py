@@ -62,9 +62,10 @@ def payoff(gap: float, deficits: float, digits: float) -> Payoff:
 
 def divergence(k: np.ndarray | float, mean: np.ndarray | float) -> np.ndarray:
     """k log(k / mean) + mean - k >= 0, to a few units in the last place of |k - mean|."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         off = (k - mean) / mean
-        return np.where(k > 0, mean * ((1.0 + off) * np.log1p(np.maximum(off, -1.0)) - off), mean)
+        near = mean * ((1.0 + off) * np.log1p(np.maximum(off, -1.0)) - off)
+        return np.where(k > 4.0 * mean, k * (np.log(k) - np.log(mean)) + mean - k, np.where(k > 0, near, mean))
 
 
 def stirling_error(k: np.ndarray | float) -> np.ndarray:

@@ -166,8 +166,8 @@ def _convolved(composition: Composition, epsilon: float, index: int, tolerance: 
             return None
         b = found.bounds(np.array([epsilon]))
         put_logs(result, me, b.lower, b.estimate, b.upper, composition.infinite_mass)
-        wanted, own = min(max(width * abs(float(b.slope[0])), 1e-15), _WIDE), float(b.upper[0] - b.lower[0])
-        if own <= wanted or result.upper[index] <= max(floor, _TINY):
+        wanted, own = min(max(width * abs(float(b.slope[0])), 1e-15), _WIDE), float(b.upper[0]) - float(b.lower[0])
+        if own <= wanted or b.upper[0] == -math.inf or result.upper[index] <= max(floor, _TINY):
             return found
         if found.upper.infinite > 0.1 * math.exp(b.upper[0]):  # what was charged for a larger delta hides this one
             log_delta, drop = float(b.upper[0]) - drop, 2.0 * drop
@@ -267,6 +267,11 @@ def _one_complement(composition: Composition, epsilons: np.ndarray, index: int, 
     return _served(contour, epsilons, index, open_targets, tolerance, functools.partial(_put_complements, result))
 
 
+def around(infinite: float) -> tuple[float, float]:
+    """Bounds of an infinite mass that is known to 1e-14."""
+    return max(infinite * (1.0 - 1e-14) - _TINY, 0.0), min(infinite * (1.0 + 1e-14) + _TINY, 1.0) if infinite else 0.0
+
+
 def _put_complements(result: Bounds, index: np.ndarray, logs: spectral.LogBounds) -> None:
     """Stores 1 - e^logs, rounded outwards."""
     low, middle, high = (-np.expm1(np.minimum(part, 0.0)) for part in (logs.upper, logs.estimate, logs.lower))
@@ -275,8 +280,12 @@ def _put_complements(result: Bounds, index: np.ndarray, logs: spectral.LogBounds
 
 def put_logs(result: Bounds, index: np.ndarray, lower: np.ndarray, estimate: np.ndarray, upper: np.ndarray,
               infinite: float) -> None:
-    """Adds the infinite mass to e^logs and stores them; an upper end that would underflow is the smallest positive float."""
+    """Adds the infinite mass to e^logs and stores them, moved outwards by what rounding can do: by one float where floats are sparse.
+
+    So an upper end that would underflow is the smallest positive float.
+    """
     with np.errstate(under="ignore"):
         low, middle, high = (np.exp(np.minimum(part, 0.0)) for part in (lower, estimate, upper))
-    result.put(index, infinite * (1.0 - 1e-14) + low * (1.0 - 2e-15), infinite + middle,
-               np.minimum(np.maximum(infinite * (1.0 + 1e-14) + high * (1.0 + 2e-15), _TINY), 1.0))
+    least, most = around(infinite)
+    result.put(index, np.maximum(least + (low * (1.0 - 2e-15) - _TINY), 0.0), infinite + middle,
+               np.minimum(most + (high * (1.0 + 2e-15) + _TINY), 1.0))

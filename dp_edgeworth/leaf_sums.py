@@ -77,7 +77,11 @@ class Start:
 
 @dataclasses.dataclass(frozen=True)
 class Ladder:
-    """K, K', K'' and the rounding bound of K at tilts 2^{k/3}, first <= k <= last, of one or both directions."""
+    """K, K', K'' and the rounding bound of K at tilts 2^{k/3}, first <= k <= last, of one or both directions.
+
+    Tilts c are rounded to those with 1 + c a float, so that neither c + 1 nor -1 - c is rounded: K of "add" at c is that of "remove"
+    at -1 - c, where an error of e^-36 would count beside a small c.
+    """
 
     first: int
     last: int
@@ -86,7 +90,7 @@ class Ladder:
 
     @property
     def tilts(self) -> np.ndarray:
-        return np.exp2(np.arange(self.first, self.last + 1) / STEPS_PER_OCTAVE)
+        return (1.0 + np.exp2(np.arange(self.first, self.last + 1) / STEPS_PER_OCTAVE)) - 1.0
 
     def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
         c = self.tilts

@@ -30,6 +30,7 @@ _SPARE = 9.0
 _MOST_CONTOURS = 4  # for a curve
 _LARGEST_COUNT = 1e12  # K is planned with to 0.01
 _LARGEST_DELTA, _SMALLEST_DELTA = 0.4, 1e-290
+_SMALLEST_TILT = 1e-12  # tilts are multiples of 2^-52
 _ZERO = np.zeros(1)
 _PLAIN_ERROR = 1e-13  # of a log-MGF without the control variate, per composition
 
@@ -141,8 +142,11 @@ def _plan(sums: LeafSums, log_delta: float, tolerance: float, reserve: float = 0
         return None
     middle = STEPS_PER_OCTAVE * round(0.5 * math.log2(-2.0 * log_delta / variance))
     top = 2.0 ** ((middle + _ABOVE) / STEPS_PER_OCTAVE)
-    ladder = Ladder(middle - _BELOW, middle + _ABOVE, sums.both, _demand(sums, top, top if sums.both else 0.0))
-    k, tilts = ladder.read(sums.of(ladder)), ladder.tilts
+    ladder = Ladder(middle - _BELOW, middle + _ABOVE, sums.both, _demand(sums, 1.001 * top, 1.001 * top if sums.both else 0.0))
+    tilts = ladder.tilts
+    if not tilts[0] > _SMALLEST_TILT:
+        return None
+    k = ladder.read(sums.of(ladder))
     if not np.isfinite(k).all():
         return None
     rungs = _Rungs(tilts, k[0], k[1], k[2], log_kappa(tilts) + k[0] + k[3] + rule_error(tilts))

@@ -108,11 +108,13 @@ class AliasBound:
         turns = np.abs(self._gap) * period
         with np.errstate(over="ignore", under="ignore"):
             geometric = np.where(turns > 40.0, turns - 1e-17, np.log(np.expm1(np.clip(turns, 1e-300, 40.0))))
-        self._logs = log_bounds - geometric - log_mgf + 1e-6  # for the rounding of these numbers themselves
+        # For the rounding of these numbers themselves, which may be huge.
+        self._logs = log_bounds - geometric - log_mgf + 1e-6 + 8.0 * EPSILON * (np.abs(log_bounds) + abs(log_mgf))
         self._right = self._gap > 0.0
 
     def __call__(self, eps: np.ndarray) -> np.ndarray:
-        logs, right = self._logs - eps[:, None] * self._gap, self._right
+        shifts, right = eps[:, None] * self._gap, self._right
+        logs = self._logs - shifts + 8.0 * EPSILON * np.abs(shifts)
         return np.logaddexp(logs[:, right].min(axis=1), logs[:, ~right].min(axis=1))
 
 

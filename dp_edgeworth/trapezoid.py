@@ -28,7 +28,8 @@ def trapezoid_step(demand: Demand, mu: np.ndarray, strip: float, secants: float,
     most turns < 1 the modulus shrinks by at most 1 - turns (1 - cos(mu a)) instead. Heights above `highest` are not used.
     """
     digits = demand.digits + 1.0
-    heights = np.minimum(min(math.sqrt(2.0 * digits), highest), 0.98 * strip / mu) * _HEIGHTS
+    with np.errstate(over="ignore"):
+        heights = np.minimum(min(math.sqrt(2.0 * digits), highest), 0.98 * strip / mu) * _HEIGHTS
     secant = -np.log(np.cos(0.5 * math.pi / strip * mu * heights))
     if np.min(turns) < 0.5:
         shrink = np.minimum(2.0 * np.sin(0.5 * mu * heights) ** 2 * turns, 0.999)
@@ -39,10 +40,15 @@ def trapezoid_step(demand: Demand, mu: np.ndarray, strip: float, secants: float,
 
 
 def equispaced(low: np.ndarray, high: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Equispaced nodes per row, the same number in each, and the steps that gives."""
+    """Equispaced nodes per row, the same number in each, and the steps that gives.
+
+    They are multiples of the step and one remainder, so that a small x is rounded by units in its own last place, however far the
+    grid reaches: the rule is as good for any remainder, but not for nodes that are off.
+    """
     nodes = check_size(float(((high - low) / step).max()) + 2.0)
     step = (high - low) / (nodes - 1)
-    return low + step * np.arange(nodes), step
+    first = np.round(low / step)
+    return step * (first + np.arange(nodes)) + (low - step * first), step
 
 
 def sampled_grid(demand: Demand, mu: np.ndarray, p: np.ndarray, low: np.ndarray, high: np.ndarray, step: np.ndarray,

@@ -377,3 +377,25 @@ def test_sums_of_the_log_mgf_are_paid_for(tilt):
     transform = block.transform(tilt)
     assert float(transform.rounding[0]) >= (16.0 + COUNT_ERROR) * EPSILON * abs(float(transform.log_mgf[0]))  # over leaves too
     assert float(block.cgf(np.array([tilt]))[3, 0]) >= 16.0 * EPSILON
+
+
+@pytest.mark.parametrize("tilt", [1e-9, 0.1, 1.7])
+@pytest.mark.parametrize("atoms", [Atoms((0.45, 0.55), (0.55, 0.45)), Atoms((1.0 - 1e-270, 1e-270), (1.0 - 1e-9, 1e-9))],
+                         ids=["near", "far"])
+def test_the_rounded_tilt_is_paid_for(atoms, tilt):
+    """s = tilt + 1 is off by d, so K by d K'; the tilt s - 1 has the same s, and nothing to pay for."""
+    sums, exact = Composition({atoms: 1}), (tilt + 1.0) - 1.0
+    (block,) = sums.blocks(sums.demand(-1.0, 4.0))
+    off = abs(exact - tilt)
+    assert off > 0.0
+    rounded, known = (block.cgf(np.array([t]))[[1, 3], 0] for t in (tilt, exact))
+    assert rounded[1] - known[1] >= off * abs(rounded[0])
+    rounded, known = (block.transform(t) for t in (tilt, exact))
+    assert rounded.rounding[0] - known.rounding[0] >= off * abs(rounded.mean[0])
+
+
+@pytest.mark.parametrize(("log_bound", "log_mgf", "epsilon"), [(1e14, 0.0, 0.0), (0.0, -1e14, 0.0), (0.0, 0.0, 1e14)])
+def test_aliases_of_huge_numbers_are_rounded_up(log_bound, log_mgf, epsilon):
+    """A number of 1e14 is rounded by 0.01; period 50, tilts 1 away on either side."""
+    found = spectral.AliasBound(np.array([0.0, 2.0]), np.full(2, log_bound), 1.0, log_mgf, 50.0)(np.array([epsilon]))
+    assert found[0] >= 1e14 - 50.0 + 0.05

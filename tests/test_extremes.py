@@ -283,3 +283,23 @@ def test_mixtures_of_tiny_shifts(shifts: tuple[float, float]) -> None:
         assert 0.0 <= lower <= estimate <= upper <= 1.0
     lower, _, upper = accountant.get_epsilon_interval(1e-5)
     assert 0.0 <= lower <= upper < 10.0
+
+
+def test_upper_ends_where_floats_are_sparse():
+    """One Gaussian of noise 1: delta(eps) = Phi(1/2 - eps) - e^eps Phi(-1/2 - eps) in 60 digits, down to the smallest float."""
+    mpmath = pytest.importorskip("mpmath")
+    accountant = EdgeworthIntervalAccountant().compose(gaussian(1.0))
+    with mpmath.workdps(60):
+        for epsilon in np.linspace(37.3, 38.9, 161):
+            found, eps = accountant.get_delta_interval(float(epsilon)), mpmath.mpf(float(epsilon))
+            exact = mpmath.ncdf(mpmath.mpf(0.5) - eps) - mpmath.exp(eps) * mpmath.ncdf(-mpmath.mpf(0.5) - eps)
+            assert mpmath.mpf(found.lower) <= exact <= mpmath.mpf(found.upper)
+
+
+@pytest.mark.parametrize("event", [
+    repeated(sampled(1e-310, gaussian(0.01)), 10), repeated(laplace(1e-6), 10**20),
+    dp_event.MixtureOfGaussiansDpEvent(0.5, [0.0, 1.0, 10.0], [1.0, 1e-60, 1e-260])], ids=repr)
+def test_no_warnings_at_the_ends_of_the_floats(event):
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    for delta, epsilon in ((0.5, 1e-3), (1e-5, 0.0), (1e-300, 1e6)):
+        assert 0.0 <= accountant.get_epsilon(delta) and 0.0 <= accountant.get_delta(epsilon) <= 1.0

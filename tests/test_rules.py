@@ -19,7 +19,7 @@ from dp_edgeworth.characteristic import log_characteristic
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Demand, Reversed, Subsampled
-from dp_edgeworth.trapezoid import cut_point
+from dp_edgeworth.trapezoid import cut_point, equispaced
 
 DIGITS = 40
 
@@ -349,3 +349,11 @@ def test_laplace_rules_are_laws_at_every_tilt(mu):
         rule = Subsampled(LaplaceShift(mu), p).rule(Demand(0.0, 1.0 + tilt, frequency * tilt))
         for log_weights in (rule.log_weights, rule.log_weights + rule.values):
             assert np.exp(log_weights).sum() == pytest.approx(1.0, abs=1e-12 + 4e-16 * mu)
+
+
+def test_small_nodes_of_a_long_grid_are_exact():
+    """From -1e5 to 10: a node near 0 is off by units in its own last place, not in that of 1e5."""
+    nodes, step = equispaced(np.array([[-1e5]]), np.array([[10.0]]), np.array([[0.17]]))
+    near = nodes[0, np.abs(nodes[0]) < 1.0]
+    gaps = [mpf(float(b)) - mpf(float(a)) - mpf(float(step[0, 0])) for a, b in itertools.pairwise(near)]
+    assert max(map(abs, gaps)) < 1e-15
