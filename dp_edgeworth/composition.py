@@ -130,10 +130,9 @@ class Block:
         """E_Q[e^{tilt L}] of every leaf with the tilted weights, mean and variance."""
         return self.transforms(np.array([tilt])).at(0)
 
-    def transforms(self, tilts: np.ndarray, refined: bool = True) -> Transform:
+    def transforms(self, tilts: np.ndarray) -> Transform:
         """The same at several tilts, along a first axis.
 
-        Not `refined`: without the control variate, so that log-MGF and mean are off by units in the last place of 1.
         s = tilt + 1 is rounded, by d say, which moves K by d K' to first order and an exponent by d |L|: charged four times.
         """
         rule, s = self.rule, tilts[:, None] + 1.0
@@ -148,16 +147,13 @@ class Block:
         off = _units_off(tilts[:, None], s)[..., None] * np.abs(rule.values)
         sizes = np.where(used, np.abs(np.where(used, rule.log_weights, 0.0)) + np.abs(exponents) + off, 0.0)
         blurred = weights * sizes
-        log_mgf, mean = np.log(total) + peak, (weights * rule.values).sum(axis=-1)
-        exponent_error, scale = blurred.sum(axis=-1), np.ones(1)
-        weight_error = 4.0 * exponent_error
-        if refined:
-            near, log_mgf, mean, scale = self._refined(s, exponents, joint, peak, log_mgf, mean)
-            exponent_error = np.where(near[..., None] & (exponents < 1.0), weights * off, blurred).sum(axis=-1)
+        mean = (weights * rule.values).sum(axis=-1)
+        near, log_mgf, mean, scale = self._refined(s, exponents, joint, peak, np.log(total) + peak, mean)
+        exponent_error = np.where(near[..., None] & (exponents < 1.0), weights * off, blurred).sum(axis=-1)
         variance = (weights * (rule.values - mean[..., None]) ** 2).sum(axis=-1)
         # The last term is for the sum over the leaves.
         rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + COUNT_ERROR * np.abs(log_mgf))
-        return Transform(log_mgf, weights, mean, variance, rounding, weight_error,
+        return Transform(log_mgf, weights, mean, variance, rounding, 4.0 * blurred.sum(axis=-1),
                          4.0 * (blurred * np.abs(rule.values)).sum(axis=-1))
 
     def _refined(self, s: np.ndarray, exponents: np.ndarray, joint: np.ndarray, peak: np.ndarray, log_mgf: np.ndarray,

@@ -119,21 +119,20 @@ class Spectral(NamedTuple):
 class Spectrum:
     """Characteristic functions at the frequencies j 2 pi / period, j <= last, of laws tilted by one tilt per direction (1: "add").
 
-    Gaussian leaves are left out: they are known in closed form. `refined`: K(c) by the control variate, for large counts.
+    Gaussian leaves are left out: they are known in closed form.
     """
 
     directions: tuple[int, ...]
     tilts: tuple[float, ...]
     period: float
     last: int
-    refined: bool
     demand: Demand
 
     def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
         total = np.zeros((len(self.tilts), 2 + _ENVELOPE + 3 * (self.last + 1)))
         signed = np.array([-1.0 - c if added else c for added, c in zip(self.directions, self.tilts, strict=True)])  # of "remove"
         for block in leaves:
-            transform = block.transforms(signed, self.refined)
+            transform = block.transforms(signed)
             logs, errors = log_characteristic(block, transform, 2.0 * math.pi / self.period, self.last, uniform=True)
             scalars = np.stack([block.total(transform.log_mgf), block.total(transform.rounding)], axis=1)
             masses = self._masses(nested_uniforms(block, transform.log_mgf, signed))

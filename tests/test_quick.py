@@ -204,7 +204,7 @@ def test_add_is_the_mirror_image_of_remove(leaf):
     for direction, pllr in enumerate(pair):
         expected = Composition({pllr: 7}).cgf(ladder.tilts)
         assert np.allclose(k[:3, direction], expected[:3], rtol=1e-9, atol=1e-12)
-    spectrum = Spectrum((0, 1), (0.5, 1.0), 8.0, 20, True, Demand(-1.0, 1.5, 16.0, 4.0))
+    spectrum = Spectrum((0, 1), (0.5, 1.0), 8.0, 20, Demand(-1.0, 1.5, 16.0, 4.0))
     for part, pllr, tilt in zip(spectrum.read(sums.of(spectrum)), pair, spectrum.tilts, strict=True):
         block, = Composition({pllr: 7}).blocks(Demand(0.0, 2.1, 16.0, 4.0))
         transform = block.transform(tilt)
@@ -220,7 +220,7 @@ def test_the_envelope_is_above_the_characteristic_function(event):
     """Also where every length is so short that only the sum of squares is kept (the last event)."""
     sums = accountant(event)._sums
     plan = quick._plan(sums, math.log(1e-6), 1e-6)
-    spectrum = Spectrum(plan.directions, plan.tilts, plan.period, 64, True,
+    spectrum = Spectrum(plan.directions, plan.tilts, plan.period, 64,
                         quick._demand(sums, max(plan.tilts), max(plan.tilts), 2.0 * math.pi * 64 / plan.period))
     for part in spectrum.read(sums.of(spectrum)):
         exponents = quick._exponents(plan._replace(gaussian_variance=0.0), part)[:65]
