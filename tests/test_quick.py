@@ -141,7 +141,7 @@ def test_a_short_sum_is_wider_and_still_true(monkeypatch, spare):
     event, delta, exact = repeated(sampled(0.01, gaussian(0.8)), 10_000), 1e-5, 10.053634770654059  # golden/exact_epsilon.json
     monkeypatch.setattr(quick, "_SPARE", spare)
     sums = accountant(event)._sums
-    contour = quick._contours(sums, quick._plan(sums, math.log(delta), 1e-6), 1e-6)[0]
+    contour = quick._contours(sums, quick._plan(sums, math.log(delta), 1e-6))[0]
     bound = contour.bounds(np.array([exact]))
     assert bound.lower[0] <= math.log(delta) <= bound.upper[0]
     assert bound.upper[0] - bound.lower[0] > 1e-6 * math.exp(-9.0 - spare)
