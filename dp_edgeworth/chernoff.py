@@ -6,6 +6,11 @@
 
 This is Chernoff's bound of X and of Y. Theorem 4.5, its Lipschitz form and the Laplace proposition bound the same K
 from above, so none of them can be smaller than it at its best c, and they are not evaluated.
+
+`Tail.epsilons` turns them into an interval of epsilon, of a few deviations of Y, which is narrow beside a mean loss of 1e6 deviations:
+from above with kappa of `spectral.py`; from below, where y is so small that P(Y <= y) <= t = (1 - delta)/2, by
+
+    delta(eps) >= P(Y > y) (1 - e^{eps - y}) >= (1 - t) (1 - e^{eps - y}),   more than delta for eps < y + log((1 - delta)/(1 + delta)).
 """
 
 from __future__ import annotations
@@ -50,3 +55,14 @@ class Tail:
         best = np.searchsorted(np.diff(log_mgf) / np.diff(tilts), epsilon)
         product = tilts[best] * np.minimum(epsilon, 1e300)
         return np.exp(np.minimum(log_mgf[best] - product + 2.0 * EPSILON * np.abs(product), 700.0))
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def epsilons(self, deltas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of epsilon from below, at least 0, and from above, where no loss is infinite."""
+        down, up = self.tilts < 0.0, self.tilts > 0.0
+        spare, step = np.log(0.5 * (1.0 - deltas))[:, None], np.log1p(-2.0 * deltas / (1.0 + deltas))
+        least = ((spare - self.log_mgf[down]) / -self.tilts[down]).max(axis=1, initial=0.0)
+        bounds = self.log_mgf[up] + spectral.log_kappa(self.tilts[up])
+        most = ((bounds - np.log(deltas)[:, None]) / self.tilts[up]).min(axis=1, initial=math.inf)
+        below, above = least + step, np.maximum(most, 0.0)
+        return np.maximum(below - 1e-14 * (least + np.abs(step)), 0.0), above + 1e-14 * above

@@ -7,7 +7,7 @@ where the lower bound was found > the target, otherwise inf and 0: delta(eps) is
     negligible    `negligible.py`: leaves whose losses all together are below the tolerance, or that are in the way of the others
     spectral      `epsilon_search.py`, `delta_search.py` with the contours of `spectral.py`, `lattice.py` and `strata.py`
     convolution   `convolution.py`, in the same searches: where epsilon is tiny, and where contours remain wide
-    Chernoff      where the spectral bound would need more work than allowed; and the largest possible loss
+    Chernoff      where the spectral bound would need more work than allowed; the largest possible loss; the curve without sampling
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dp_edgeworth import closed_forms, delta_search, epsilon_search, negligible
+from dp_edgeworth import chernoff, closed_forms, delta_search, epsilon_search, negligible
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.intervals import Bounds, Direction
 
@@ -103,10 +103,32 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
         rest = _without_negligible(composition, deltas, rest, tolerance, _CHEAP * tolerance, floor, result)
     if len(rest):
         epsilon_search.epsilons(composition, deltas, rest, tolerance, floor, result)
-        rest = rest[result.upper[rest] - result.lower[rest] > _WIDE * np.maximum(result.lower[rest], tolerance / _WIDE)]
+        rest = _wide(result, rest, tolerance)
+    if len(rest):
+        _put_simple_bounds(composition, deltas, rest, result)
+        rest = _wide(result, rest, tolerance)
     if len(rest):
         _without_negligible(composition, deltas, rest, tolerance, 0.5 * _WIDE * float(result.upper[rest].min()), floor, result)
     return Bounds(*(np.maximum(part, 0.0) for part in result))
+
+
+def _wide(result: Bounds, targets: np.ndarray, tolerance: float) -> np.ndarray:
+    """The targets whose intervals are."""
+    lower = result.lower[targets]
+    return targets[result.upper[targets] - lower > _WIDE * np.maximum(lower, tolerance / _WIDE)]
+
+
+def _put_simple_bounds(composition: Composition, deltas: np.ndarray, targets: np.ndarray, result: Bounds) -> None:
+    """Chernoff bounds on both sides, and the curve without sampling: for counts so large that no contour is of use."""
+    asked = deltas[targets]
+    if composition.log_finite < 0.0:
+        return
+    steeper = max(1e-9 * float(asked.min()), 1e-300)  # larger tilts than without the rounding of K
+    lower, upper = chernoff.Tail.of(composition, steeper).epsilons(asked)
+    whole = negligible.without_sampling(composition) if np.isinf(result.upper[targets]).any() else None
+    if whole is not None:
+        upper = np.minimum(upper, _epsilons(whole.rest, asked, 1.0, np.zeros(len(asked))).upper + whole.shift)
+    result.put(targets, lower, 0.5 * (lower + upper), upper)
 
 
 def _without_negligible(composition: Composition, deltas: np.ndarray, targets: np.ndarray, tolerance: float, budget: float,

@@ -20,7 +20,8 @@ Three bounds of S, the smallest of which counts:
                           (`Pllr.largest_kept`); added to either of the other two.
 
 On the right a leaf may be replaced by one that dominates it, and (P, (1-p) P + p Q) and its reverse are dominated by (P, Q) and its
-reverse: hockey-sticks are jointly convex. So a sampled leaf is at most as large as the same leaf without sampling.
+reverse: hockey-sticks are jointly convex. So a sampled leaf is at most as large as the same leaf without sampling, a mixture of normal
+shifts as the largest of them, and a replaced record as two shifts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import math
 from typing import NamedTuple
 
 from dp_edgeworth.composition import Composition
+from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.pllr import Pllr, Reversed, Subsampled
 
 SHARE = 1e-9  # q in units of delta
@@ -74,6 +76,33 @@ def split(composition: Composition, budget: float, log_mass: float) -> Split | N
     if not left or len(left) == composition.leaf_count:
         return None
     return Split(Composition(left), total.shift(log_mass) * _OUTWARD, -math.inf if total.sure <= total.shift(log_mass) else log_mass)
+
+
+def without_sampling(composition: Composition) -> Split | None:
+    """Unsampled Gaussians instead of all unbounded losses, and the largest losses of the others; None where it has no such bound."""
+    gaussians: dict[Pllr, int] = {}
+    shift = 0.0
+    for pllr, count in composition.counts.items():
+        whole = _whole(pllr)
+        if whole is not None:
+            gaussians[whole] = gaussians.get(whole, 0) + count
+        elif math.isfinite(pllr.supremum):
+            shift += count * max(pllr.supremum, 0.0)
+        else:
+            return None
+    return Split(Composition(gaussians), shift * _OUTWARD, -math.inf)
+
+
+def _whole(pllr: Pllr) -> GaussianShift | None:
+    """A Gaussian pair that dominates this pair of normal mixtures, or None."""
+    match pllr.inner if isinstance(pllr, Reversed) else pllr:
+        case GaussianShift(mu) | Subsampled(GaussianShift(mu), _) | SampledWithoutReplacement(mu, _):
+            return GaussianShift(mu)
+        case SampledReplacement(mu, _):
+            return GaussianShift(2.0 * mu)
+        case NormalMixture(shifts, _):
+            return GaussianShift(max(shifts))
+    return None
 
 
 def _size(pllr: Pllr, count: float, log_tail: float) -> _Size:

@@ -43,14 +43,15 @@ def saddle_tilt(composition: Composition, epsilon: float) -> float:
 
 
 def negative_tilt(composition: Composition, epsilon: float) -> float:
-    """The saddle -1 < c < 0 of 1 - delta, kept away from the ends."""
-    low, high = -0.999, -1e-3
+    """The saddle -1 < c < 0 of 1 - delta, kept away from the ends: from 0 by a small part of 1 / deviation."""
     demand = composition.demand(-1.0, 0.0)
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        slope = composition.cgf([middle], demand)[1, 0]
-        low, high = (middle, high) if slope < epsilon else (low, middle)
-    return 0.5 * (low + high)
+    spread = math.sqrt(max(float(composition.cgf([0.0], demand)[2, 0]), 1.0))
+    low, high = 1e-3 / spread, 999.0  # odds -c / (1 + c)
+    for _ in range(12 + math.ceil(math.log2(1.0 + math.log(spread)))):
+        middle = math.sqrt(low * high)
+        slope = composition.cgf([-middle / (1.0 + middle)], demand)[1, 0]
+        low, high = (low, middle) if slope < epsilon else (middle, high)
+    return -middle / (1.0 + middle)
 
 
 def saddle_guess(composition: Composition, tilt: float, log_delta: float, most: float) -> tuple[float, bool]:

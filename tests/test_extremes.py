@@ -303,3 +303,22 @@ def test_no_warnings_at_the_ends_of_the_floats(event):
     accountant = EdgeworthIntervalAccountant().compose(event)
     for delta, epsilon in ((0.5, 1e-3), (1e-5, 0.0), (1e-300, 1e6)):
         assert 0.0 <= accountant.get_epsilon(delta) and 0.0 <= accountant.get_delta(epsilon) <= 1.0
+
+
+@pytest.mark.parametrize("delta", [1e-9, 0.3, 0.7, 0.999])
+@pytest.mark.parametrize(("event", "mean", "deviation"), [
+    # L = 10 - D, D = 0 or Exp(1/2) up to 20 with probability 1/2: mean 9 + 2 e^-10 ..., variance 3 less about 1e-3
+    (laplace(0.1), 9.0 + 1.0e-4, math.sqrt(3.0)), (laplace(0.01), 99.0, math.sqrt(3.0)),
+    # a coin: log p + N(mu^2/2, mu^2) or log(1 - p), mu = 1000
+    (sampled(0.5, gaussian(0.001)), 2.5e5 - math.log(2.0), math.sqrt(0.5 * 1e6 + 0.25 * 5e5**2)),
+], ids=repr)
+def test_huge_counts_have_two_ends(event, mean, deviation, delta):
+    """1e15 uses: epsilon is within ten deviations, and a relative 1e-4, of the mean loss; K is rounded by too much for a contour."""
+    found = EdgeworthIntervalAccountant().compose(event, 10**15).get_epsilon_interval(delta)
+    assert found.lower <= 1e15 * mean * (1.0 + 1e-4) + 1e8 * 3.2 * deviation and found.upper >= 1e15 * mean * (1.0 - 1e-4)
+    assert found.upper - found.lower <= 1e-2 * found.lower
+
+
+def test_the_curve_without_sampling_is_an_upper_end():
+    found = EdgeworthIntervalAccountant().compose(sampled(0.5, gaussian(1e-12)), 10**15).get_epsilon(1e-5)
+    assert found <= EdgeworthIntervalAccountant().compose(gaussian(1e-12), 10**15).get_epsilon(1e-5) * (1.0 + 1e-9)
