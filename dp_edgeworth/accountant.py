@@ -39,9 +39,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     _beyond_moments = ""
 
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            raise ValueError(f"`neighboring_relation` must be a `NeighboringRelation`. Found {neighboring_relation!r}.")
-        super().__init__(neighboring_relation)
+        super().__init__(_validate.relation(neighboring_relation))
         self._non_private = False
         self._counts: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
         self._sums = LeafSums(self._counts[0])
@@ -183,10 +181,10 @@ class EdgeworthIntervalAccountant(_EventAccountant):
                  bound: str = "spectral", order: int = 1, tolerance: float = 1e-6):
         super().__init__(neighboring_relation)
         if not isinstance(bound, str) or bound not in ("spectral", "uniform", "adaptive"):
-            raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {bound!r}.")
+            raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {_validate.shown(bound)}.")
         if _validate.integer("order", order, 1) > (3 if bound == "adaptive" else 1):
             raise ValueError("`order` must be 1, or up to 3 where `bound` is 'adaptive'. "
-                             f"Found {order!r} with {bound!r}.")
+                             f"Found {_validate.shown(order)} with {bound!r}.")
         self._bound = bound
         self._method = finite_sample.Method(bound, order)
         self._beyond_moments = "" if bound == "uniform" else f"`bound={bound!r}`"
@@ -279,7 +277,7 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
         super().__init__(neighboring_relation)
         self._order = _validate.integer("order", order, 0)
         if not isinstance(tilted, bool | np.bool_):
-            raise ValueError(f"`tilted` must be a bool. Found {tilted!r}.")
+            raise ValueError(f"`tilted` must be a bool. Found {_validate.shown(tilted)}.")
         self._tilted = bool(tilted)
         if self._tilted or self._order > 2:
             self._beyond_moments = f"`order={self._order}, tilted={self._tilted}`"

@@ -78,12 +78,12 @@ def calibrate_noise(*, target_epsilon: float, target_delta: float, sampling_prob
     probability = sampling(sampling_probability, batch_size, dataset_size)
     count = number_of_steps(probability, steps, epochs)
     epsilon, delta = _budget(target_epsilon, target_delta)
-    tol = _validate.positive("tol", tol)
+    relation, tol = _validate.relation(neighboring_relation), _validate.positive("tol", tol)
     if probability == 0.0:
         return 0.0
     try:
         noise = dp_accounting.calibrate_dp_mechanism(
-            lambda: EdgeworthIntervalAccountant(neighboring_relation),
+            lambda: EdgeworthIntervalAccountant(relation),
             lambda sigma: sampled_gaussian(probability, sigma, count), epsilon, delta,
             dp_accounting.LowerEndpointAndGuess(0.0, 1.0), tol=tol)
     except dp_accounting.mechanism_calibration.NoBracketIntervalFoundError:
