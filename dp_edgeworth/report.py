@@ -51,7 +51,7 @@ def _displayed(report: EventReport) -> set[int]:
         _, head = heapq.heappop(heap)
         shown.add(head)
         for child in report.tree.children[_chain_end(report, head)]:
-            heapq.heappush(heap, (-_known(report.shares[child]), child))
+            heapq.heappush(heap, (-_known(float(report.shares[child])), child))
     return shown
 
 
@@ -67,7 +67,7 @@ def rows(report: EventReport) -> list[Row]:
             continue
         result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
         children = report.tree.children[_chain_end(report, head)]
-        visible = sorted((i for i in children if i in shown), key=lambda i: (-_known(report.shares[i]), i))
+        visible = sorted((i for i in children if i in shown), key=lambda i: (-_known(float(report.shares[i])), i))
         hidden = [i for i in children if i not in shown]
         entries: list[tuple[int, list[int]]] = [(i, []) for i in visible] + ([(-1, hidden)] if hidden else [])
         for position in range(len(entries) - 1, -1, -1):
@@ -109,7 +109,7 @@ def _or_unknown(number: str) -> str:
 
 def _known(share: float) -> float:
     """A share to sort and to draw by: one that is unknown is 0."""
-    return 0.0 if math.isnan(share) else min(max(float(share), 0.0), 1.0)
+    return 0.0 if math.isnan(share) else min(max(share, 0.0), 1.0)
 
 
 def _short(count: int) -> str:
