@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-_LARGEST = 10**300  # what still is a float after some arithmetic
+LARGEST = 10**300  # what still is a float after some arithmetic
 _T = TypeVar("_T")
 
 
@@ -94,7 +94,7 @@ def integer(name: str, value: Any, minimum: int) -> int:
         raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {shown(value)}.") from None
     if result < minimum:
         raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {shown(value)}.")
-    if result > _LARGEST:
+    if result > LARGEST:
         raise ValueError(f"`{name}` must be at most 1e300. Found about 1e{math.log10(result):.0f}.")
     return result
 
