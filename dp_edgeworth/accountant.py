@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from typing import Any
@@ -99,23 +98,21 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def to_json(self) -> str:
         """Class, neighboring relation, settings and ledger as JSON; `from_json` gives an equal accountant back."""
-        return json.dumps({"format": "dp-edgeworth-accountant", "version": 1, "class": type(self).__name__,
-                           "neighboring_relation": self.neighboring_relation.name, "settings": self._settings,
-                           "ledger": json.loads(serialization.to_json(self.ledger))})
+        return serialization.accountant_to_json(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     @classmethod
-    def from_json(cls, text: str) -> Any:
-        """The accountant that `to_json` of the same class wrote."""
+    def from_json(cls, text: str | bytes) -> Any:
+        """The accountant that `to_json` of the same class wrote.
+
+        Raises:
+          EventFormatError: `text` is not such a document; the sentence starts with the path of the offending value.
+        """
+        relation, settings, ledger = serialization.accountant_from_json(text, cls.__name__)
         try:
-            document = json.loads(text)
-            if document["class"] != cls.__name__ or document["format"] != "dp-edgeworth-accountant":
-                raise ValueError(f"`text` must describe a {cls.__name__}. Found a {document['class']}.")
-            relation = NeighboringRelation[document["neighboring_relation"]]
-            settings, ledger = dict(document["settings"]), json.dumps(document["ledger"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"`text` must be what `to_json` writes. Found {text[:80]!r}.") from error
-        accountant = cls(relation, **settings)
-        return accountant.compose(serialization.from_json(ledger))
+            accountant = cls(relation, **settings)
+        except (TypeError, ValueError) as error:
+            raise serialization.EventFormatError(f"$.settings: must be what `{cls.__name__}` takes. Found: {error}") from error
+        return accountant.compose(ledger)
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
