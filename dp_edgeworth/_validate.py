@@ -8,24 +8,47 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
+from dp_accounting.privacy_accountant import NeighboringRelation
 
-_LARGEST = 10**300  # what still is a float after some arithmetic
+LARGEST = 10**300  # what still is a float after some arithmetic
+_T = TypeVar("_T")
+
+
+def shown(value: Any) -> str:
+    """A value in a message; Python refuses to print integers of more than some thousand digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"a `{type(value).__name__}` of too many digits"
+
+
+def _is_real(value: Any) -> bool:
+    """Whether all of a numpy value is real numbers (or objects, to be looked at one by one): no flags, dates, text or gaps."""
+    return value.dtype.kind in "iufO" and not np.ma.is_masked(value)
 
 
 def number(name: str, value: Any) -> float:
-    """A real number, NaN excluded."""
+    """A real number, NaN excluded; one that the floats can only hold as 0 or infinity is refused, as either may be the unsafe side."""
+    item = value
+    if isinstance(value, np.ndarray | np.generic):
+        item = value.item() if value.ndim == 0 and _is_real(value) else None
     try:
-        if isinstance(value, str | bytes | bool | np.bool_):
+        # Only what is a number by itself: float() would read text and buffers, too.
+        if isinstance(item, bool) or not (hasattr(type(item), "__float__") or hasattr(type(item), "__index__")):
             raise TypeError
-        result = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"`{name}` must be a real number. Found {value!r}.") from None
+        result = float(item)
+    except OverflowError:
+        raise ValueError(f"`{name}` must be within the range of floats. Found {shown(value)}.") from None
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be a real number. Found {shown(value)}.") from None
     if math.isnan(result):
-        raise ValueError(f"`{name}` must be a real number. Found {value!r}.")
+        raise ValueError(f"`{name}` must be a real number. Found {shown(value)}.")
+    if (result == 0.0 or math.isinf(result)) and item != result:
+        raise ValueError(f"`{name}` must be within the range of floats. Found {shown(value)}.")
     return result
 
 
@@ -33,7 +56,7 @@ def at_least_zero(name: str, value: Any) -> float:
     """A number >= 0, infinity included."""
     result = number(name, value)
     if result < 0:
-        raise ValueError(f"`{name}` must be at least 0. Found {value!r}.")
+        raise ValueError(f"`{name}` must be at least 0. Found {shown(value)}.")
     return result
 
 
@@ -41,7 +64,7 @@ def positive(name: str, value: Any) -> float:
     """A finite number > 0."""
     result = number(name, value)
     if not 0 < result < math.inf:
-        raise ValueError(f"`{name}` must be positive and finite. Found {value!r}.")
+        raise ValueError(f"`{name}` must be positive and finite. Found {shown(value)}.")
     return result
 
 
@@ -49,7 +72,7 @@ def finite(name: str, value: Any) -> float:
     """A finite number."""
     result = number(name, value)
     if math.isinf(result):
-        raise ValueError(f"`{name}` must be finite. Found {value!r}.")
+        raise ValueError(f"`{name}` must be finite. Found {shown(value)}.")
     return result
 
 
@@ -57,7 +80,7 @@ def probability(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     result = number(name, value)
     if not 0 <= result <= 1:
-        raise ValueError(f"`{name}` must be in [0, 1]. Found {value!r}.")
+        raise ValueError(f"`{name}` must be in [0, 1]. Found {shown(value)}.")
     return result
 
 
@@ -68,10 +91,10 @@ def integer(name: str, value: Any, minimum: int) -> int:
             raise TypeError
         result = operator.index(value)
     except TypeError:
-        raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {value!r}.") from None
+        raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {shown(value)}.") from None
     if result < minimum:
-        raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {value!r}.")
-    if result > _LARGEST:
+        raise ValueError(f"`{name}` must be an integer that is at least {minimum}. Found {shown(value)}.")
+    if result > LARGEST:
         raise ValueError(f"`{name}` must be at most 1e300. Found about 1e{math.log10(result):.0f}.")
     return result
 
@@ -79,10 +102,10 @@ def integer(name: str, value: Any, minimum: int) -> int:
 def sequence(name: str, value: Any) -> list[Any]:
     """A non-empty one-dimensional sequence."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
-        raise ValueError(f"`{name}` must be a non-empty sequence. Found {value!r}.")
+        raise ValueError(f"`{name}` must be a non-empty sequence. Found {shown(value)}.")
     items = list(value)
     if not items:
-        raise ValueError(f"`{name}` must be a non-empty sequence. Found {value!r}.")
+        raise ValueError(f"`{name}` must be a non-empty sequence. Found {shown(value)}.")
     return items
 
 
@@ -95,15 +118,39 @@ def mixture(name: str, value: Any) -> tuple[float, ...]:
     return tuple(weight / total for weight in weights)
 
 
+def _entries(name: str, value: Any) -> np.ndarray:
+    """A scalar or a sequence as an array; sequences that have no type of their own as objects, so that nothing is converted."""
+    try:
+        result = np.asarray(value, dtype=None if hasattr(value, "__array__") else object)
+        if _is_real(result) and not np.ma.is_masked(value):
+            return result
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"`{name}` must be a real number or an array of them. Found {shown(value)}.")
+
+
 def array_in(name: str, value: Any, low: float, high: float) -> np.ndarray:
     """Real numbers in [low, high], a scalar or an array; NaN excluded."""
-    try:
-        result = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"`{name}` must be a real number or an array of them. Found {value!r}.") from None
-    if result.dtype != np.float64 or isinstance(value, str | bytes | bool):
-        raise ValueError(f"`{name}` must be a real number or an array of them. Found {value!r}.")
+    result = _entries(name, value)
+    if not np.can_cast(result.dtype, np.float64):  # objects, and floats of more than 64 bits
+        result = np.array([number(name, item) for item in result.ravel()], float).reshape(result.shape)
+    result = result.astype(np.float64)
     if not np.all((result >= low) & (result <= high)):
         span = f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"at least {low:g}"
-        raise ValueError(f"`{name}` must be {span}. Found {value!r}.")
+        raise ValueError(f"`{name}` must be {span}. Found {shown(value)}.")
     return result
+
+
+def axis(name: str, value: Any, check: Callable[[str, Any], _T]) -> list[_T]:
+    """A value, or the entries of a one-dimensional sequence, each checked."""
+    entries = np.atleast_1d(_entries(name, value))
+    if entries.ndim > 1 or not entries.size:
+        raise ValueError(f"`{name}` must be a value or a non-empty one-dimensional sequence. Found {shown(value)}.")
+    return [check(name, item) for item in entries]
+
+
+def relation(value: Any) -> NeighboringRelation:
+    """A neighboring relation: its name or number is none."""
+    if not isinstance(value, NeighboringRelation):
+        raise ValueError(f"`neighboring_relation` must be a `NeighboringRelation`. Found {shown(value)}.")
+    return value

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from typing import Any
@@ -39,9 +38,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     _beyond_moments = ""
 
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            raise ValueError(f"`neighboring_relation` must be a `NeighboringRelation`. Found {neighboring_relation!r}.")
-        super().__init__(neighboring_relation)
+        super().__init__(_validate.relation(neighboring_relation))
         self._non_private = False
         self._counts: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
         self._sums = LeafSums(self._counts[0])
@@ -101,23 +98,21 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def to_json(self) -> str:
         """Class, neighboring relation, settings and ledger as JSON; `from_json` gives an equal accountant back."""
-        return json.dumps({"format": "dp-edgeworth-accountant", "version": 1, "class": type(self).__name__,
-                           "neighboring_relation": self.neighboring_relation.name, "settings": self._settings,
-                           "ledger": json.loads(serialization.to_json(self.ledger))})
+        return serialization.accountant_to_json(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     @classmethod
-    def from_json(cls, text: str) -> Any:
-        """The accountant that `to_json` of the same class wrote."""
+    def from_json(cls, text: str | bytes) -> Any:
+        """The accountant that `to_json` of the same class wrote.
+
+        Raises:
+          EventFormatError: `text` is not such a document; the sentence starts with the path of the offending value.
+        """
+        relation, settings, ledger = serialization.accountant_from_json(text, cls.__name__)
         try:
-            document = json.loads(text)
-            if document["class"] != cls.__name__ or document["format"] != "dp-edgeworth-accountant":
-                raise ValueError(f"`text` must describe a {cls.__name__}. Found a {document['class']}.")
-            relation = NeighboringRelation[document["neighboring_relation"]]
-            settings, ledger = dict(document["settings"]), json.dumps(document["ledger"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"`text` must be what `to_json` writes. Found {text[:80]!r}.") from error
-        accountant = cls(relation, **settings)
-        return accountant.compose(serialization.from_json(ledger))
+            accountant = cls(relation, **settings)
+        except (TypeError, ValueError) as error:
+            raise serialization.EventFormatError(f"$.settings: must be what `{cls.__name__}` takes. Found: {error}") from error
+        return accountant.compose(ledger)
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
@@ -183,10 +178,10 @@ class EdgeworthIntervalAccountant(_EventAccountant):
                  bound: str = "spectral", order: int = 1, tolerance: float = 1e-6):
         super().__init__(neighboring_relation)
         if not isinstance(bound, str) or bound not in ("spectral", "uniform", "adaptive"):
-            raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {bound!r}.")
+            raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {_validate.shown(bound)}.")
         if _validate.integer("order", order, 1) > (3 if bound == "adaptive" else 1):
             raise ValueError("`order` must be 1, or up to 3 where `bound` is 'adaptive'. "
-                             f"Found {order!r} with {bound!r}.")
+                             f"Found {_validate.shown(order)} with {bound!r}.")
         self._bound = bound
         self._method = finite_sample.Method(bound, order)
         self._beyond_moments = "" if bound == "uniform" else f"`bound={bound!r}`"
@@ -279,7 +274,7 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
         super().__init__(neighboring_relation)
         self._order = _validate.integer("order", order, 0)
         if not isinstance(tilted, bool | np.bool_):
-            raise ValueError(f"`tilted` must be a bool. Found {tilted!r}.")
+            raise ValueError(f"`tilted` must be a bool. Found {_validate.shown(tilted)}.")
         self._tilted = bool(tilted)
         if self._tilted or self._order > 2:
             self._beyond_moments = f"`order={self._order}, tilted={self._tilted}`"

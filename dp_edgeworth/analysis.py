@@ -47,7 +47,10 @@ class Cumulants:
         mean, variance, third, fourth = map(float, kappa)
         if variance <= 0.0:
             return cls(mean, 0.0, 0.0, 0.0)
-        return cls(mean, math.sqrt(variance), third / variance**1.5, fourth / variance**2)
+        deviation = math.sqrt(variance)
+        # One division at a time: no power of the deviation underflows.
+        skewness, kurtosis = third / deviation / deviation / deviation, fourth / variance / variance
+        return cls(mean, deviation, skewness, kurtosis)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Node:
 
     @property
     def share(self) -> float:
-        """Of the whole epsilon: siblings add up to their parent, the root is 1 (0 where nothing is lost at all)."""
+        """Of the whole epsilon: siblings add up to their parent, the root is 1 (0 where nothing is lost at all); NaN if unknown."""
         return float(self.report.shares[self.index])
 
     @property
@@ -126,7 +129,7 @@ class EventReport:
       tree: the nodes, flattened.
       target_delta, neighboring_relation, tolerance: as asked.
       interval: certified epsilon of the whole tree. direction: the direction that decides it.
-      tilt: the saddle point c at which the shares were taken; inf where they are those of the largest losses.
+      tilt: the saddle point c at which the shares were taken; inf where they are those of the largest losses, NaN where unknown.
       shares: one per node. kappa, tilted_kappa: cumulants 1 to 4 of every subtree's loss, at tilts 0 and c.
       limit: how many nodes are displayed.
     """
@@ -231,7 +234,8 @@ def explain(event: dp_event.DpEvent, *, target_delta: float,
     values[tree.leaf_indices] = _leaf_values([pairs[i][side] for i in tree.leaf_indices], weights, tilt)
     values *= np.array(tree.counts, float)[:, None]
     sums = tree.sums(values)
-    shares = sums[:, 0] / sums[0, 0] if sums[0, 0] > 0 else sums[:, 0]
+    shares = sums[:, 0] if sums[0, 0] == 0.0 else sums[:, 0] / sums[0, 0]
+    shares[0] = float(sums[0, 0] != 0.0)  # also where the others are unknown
     return EventReport(tree, delta, neighboring_relation, tolerance, limit, interval, direction, tilt, shares,
                        sums[:, 1:1 + attribution.CUMULANTS], sums[:, 1 + attribution.CUMULANTS:])
 

@@ -9,7 +9,8 @@ epsilon. Where the saddle is elsewhere:
 
     epsilon below the mean loss (c < 0)      c = 0, the mean losses: K_i' could be negative otherwise
     delta = 0, bounded losses (c = inf)      the largest losses
-    epsilon infinite                         the leaves that make it so: probabilities of an infinite loss, else counts
+    epsilon or a loss surely infinite        the leaves that make it so: probabilities of an infinite loss, else counts
+    no quadrature rule is small enough       the largest losses; NaN where these are infinite, but for one leaf alone
 
 All leaves are evaluated in batches. Pure functions: accountants are in `analysis.py`.
 """
@@ -104,7 +105,10 @@ class Tree:
 
 
 def leaf_cumulants(pllrs: Sequence[Pllr], tilt: float, log_count: float = 0.0) -> np.ndarray:
-    """Cumulants 1 to 4 of each loss (given that it is finite) under the law tilted by `tilt`, one column per loss."""
+    """Cumulants 1 to 4 of each loss (given that it is finite) under the law tilted by `tilt`, one column per loss.
+
+    NaN where a rule would be too large (noise multipliers of 1e-4 or so).
+    """
     result = np.zeros((CUMULANTS, len(pllrs)))
     groups: dict[tuple[type, ...], list[int]] = {}
     for index, pllr in enumerate(pllrs):
@@ -113,10 +117,21 @@ def leaf_cumulants(pllrs: Sequence[Pllr], tilt: float, log_count: float = 0.0) -
         elif pllr.infinite_mass < 1.0:
             groups.setdefault(pllr.kind, []).append(index)
     for members in groups.values():
-        group = Composition({pllrs[index]: 1 for index in members})  # one kind: its blocks keep the order
-        demand = dataclasses.replace(group.demand(tilt - CUMULANTS, tilt + CUMULANTS), log_count=log_count)
-        result[:, members] = np.concatenate([_block_cumulants(block, tilt) for block in group.blocks(demand)], axis=1)
+        result[:, members] = _group_cumulants([pllrs[index] for index in members], tilt, log_count)
     return result
+
+
+def _group_cumulants(pllrs: list[Pllr], tilt: float, log_count: float) -> np.ndarray:
+    """The same for losses of one kind, in one array; in halves where one that needs too large a rule spoils it for the others."""
+    group = Composition(dict.fromkeys(pllrs, 1))  # one kind: its blocks keep the order
+    demand = dataclasses.replace(group.demand(tilt - CUMULANTS, tilt + CUMULANTS), log_count=log_count)
+    try:
+        return np.concatenate([_block_cumulants(block, tilt) for block in group.blocks(demand)], axis=1)
+    except RuleTooLargeError:
+        if len(pllrs) == 1:
+            return np.full((CUMULANTS, 1), math.nan)
+    half = len(pllrs) // 2
+    return np.concatenate([_group_cumulants(part, tilt, log_count) for part in (pllrs[:half], pllrs[half:])], axis=1)
 
 
 def _block_cumulants(block: Block, tilt: float) -> np.ndarray:
@@ -155,13 +170,21 @@ def saddle_tilt(composition: Composition, epsilon: float) -> float:
 def weights(counts: Mapping[Pllr, int], epsilon: float, target_delta: float) -> tuple[dict[Pllr, float], float]:
     """What one run of each loss weighs in epsilon (see the module's header), and the tilt used."""
     pllrs = list(counts)
-    if math.isinf(epsilon):
+    if math.isinf(epsilon) or any(pllr.infinite_mass >= 1.0 for pllr in pllrs):
         return dict(zip(pllrs, _infinite_weights(pllrs), strict=True)), math.inf
+    largest = {pllr: max(pllr.supremum, 0.0) for pllr in pllrs}
     if target_delta == 0.0:
-        return {pllr: max(pllr.supremum, 0.0) for pllr in pllrs}, math.inf
+        return largest, math.inf
     composition = Composition(counts)
-    tilt = saddle_tilt(composition, epsilon)
-    means = leaf_cumulants(pllrs, tilt, math.log(max(composition.total, 1.0)))[0]
+    try:
+        tilt = saddle_tilt(composition, epsilon)
+        means = leaf_cumulants(pllrs, tilt, math.log(max(composition.total, 1.0)))[0]
+    except RuleTooLargeError:
+        means = np.full(len(pllrs), math.nan)
+    if np.isnan(means).any():
+        if all(map(math.isfinite, largest.values())):
+            return largest, math.inf
+        return dict.fromkeys(pllrs, 1.0 if len(pllrs) == 1 else math.nan), math.nan
     return dict(zip(pllrs, np.maximum(means, 0.0).tolist(), strict=True)), tilt
 
 

@@ -19,7 +19,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 from dp_accounting import dp_event
@@ -45,33 +45,44 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    as_json = "--json" in given
+    code = ANSWERED
     try:
-        options = _parser().parse_args(given)
-        code: int = options.run(options)
-        sys.stdout.flush()
-        return code
-    except SystemExit as stop:  # --help
-        return int(stop.code or 0)
+        try:
+            options = _parser().parse_args(given)
+            code = options.run(options)
+        except SystemExit as stop:  # --help
+            code = int(stop.code or 0)
+        except BrokenPipeError:
+            raise
+        except (UnsupportedEventError, planning.BudgetError) as error:
+            code = NOT_CERTIFIED
+            _fail("--json" in given, error, code)
+        except (ValueError, TypeError, OverflowError, OSError, ImportError, RecursionError, MemoryError) as error:
+            code = BAD_INPUT
+            _fail("--json" in given, error, code)
+        _write("", sys.stdout)
     except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ANSWERED
-    except (UnsupportedEventError, planning.BudgetError) as error:
-        return _fail(as_json, error, NOT_CERTIFIED)
-    except (ValueError, TypeError, OverflowError, OSError, ImportError, RecursionError, MemoryError) as error:
-        return _fail(as_json, error, BAD_INPUT)
-
-
-def _fail(as_json: bool, error: BaseException, code: int) -> int:
-    sentence = " ".join(str(error).split())[:500] or type(error).__name__
-    if as_json:
-        print(json.dumps({"error": sentence, "exit_code": code}))
-    print(f"dp-edgeworth: {sentence}", file=sys.stderr)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 
+def _fail(as_json: bool, error: BaseException, code: int) -> None:
+    sentence = " ".join(str(error).split())[:500] or type(error).__name__
+    _write(f"dp-edgeworth: {sentence}\n", sys.stderr)
+    if as_json:
+        _write(json.dumps({"error": sentence, "exit_code": code}) + "\n", sys.stdout)
+
+
+def _write(text: str, stream: TextIO | None) -> None:
+    """At once, so that a reader that is gone is noticed here; a stream that was closed before we started (None) takes nothing."""
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
+
+
 def _print(options: argparse.Namespace, data: dict[str, Any], text: str) -> None:
-    print(json.dumps(report.finite(data), indent=2) if options.json else text)
+    _write((json.dumps(report.finite(data), indent=2) if options.json else text) + "\n", sys.stdout)
 
 
 # commands ------------------------------------------------------------------------------------------------------------
@@ -113,7 +124,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         raise ValueError("One of `noise_multiplier`, `steps` and `sampling_probability` must be left out: "
                          "it is solved for.")
     values = {"sampling_probability": probability, "noise_multiplier": noise, "steps": steps}
-    if not values[found]:
+    if not values[found] and found != "noise_multiplier":  # without noise everything may be within the budget
         raise planning.BudgetError(f"No positive `{found}` is within the budget.")
     answer = statement.epsilon_statement(planning.sampled_gaussian(probability, noise, steps), options.target_delta,
                                          _relation(options), tolerance=options.tolerance)
@@ -137,7 +148,7 @@ def _sweep(options: argparse.Namespace) -> int:
     written = ", ".join(str(name) for name in (options.csv, options.png) if name)
     _print(options, data, f"{result.epsilon.size} points written to {written}" if written else table.rstrip())
     if note and not options.json:
-        print(note, file=sys.stderr)
+        _write(f"{note}\n", sys.stderr)
     proved = bool(np.all((result.upper < np.inf) | (result.lower == np.inf)))
     return ANSWERED if proved or not options.certified else NOT_CERTIFIED
 
@@ -147,7 +158,7 @@ def _explain(options: argparse.Namespace) -> int:
                               neighboring_relation=_relation(options), tolerance=options.tolerance)
     if options.png:
         _save(answer.plot().figure, options.png)
-    print(answer.to_json() if options.json else answer)
+    _write(f"{answer.to_json() if options.json else answer}\n", sys.stdout)
     return ANSWERED if answer.interval.upper < np.inf or answer.interval.lower == np.inf else NOT_CERTIFIED
 
 
@@ -191,6 +202,8 @@ def _text(path: str) -> bytes:
     """The file, one byte more than the format allows at most."""
     limit = serialization.MAX_BYTES + 1
     if path == "-":
+        if sys.stdin is None:
+            raise ValueError("`--event` must not be - where standard input is closed.")
         return sys.stdin.buffer.read(limit)
     with open(path, "rb") as file:
         return file.read(limit)
@@ -209,10 +222,11 @@ def _several(text: str) -> list[float]:
         if ":" not in text:
             return [float(item) for item in text.split(",")]
         low, high, points, *spacing = text.split(":")
-        if spacing not in ([], ["log"]) or not 1 <= int(points) <= 100_000:
+        ends, space = (float(low), float(high)), np.geomspace if spacing else np.linspace
+        least = 5e-324 if spacing else -1e300
+        if spacing not in ([], ["log"]) or not all(least <= end <= 1e300 for end in ends) or not 1 <= int(points) <= 100_000:
             raise ValueError
-        space = np.geomspace if spacing else np.linspace
-        return [float(value) for value in space(float(low), float(high), int(points))]
+        return [float(value) for value in space(*ends, int(points))]
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be {_SEVERAL}. Found {text!r}") from None
 

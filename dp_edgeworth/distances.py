@@ -127,7 +127,7 @@ def _standard(composition: Composition, tilt: float, order: int) -> tuple[float,
     deviation = math.sqrt(max(float(kappa[1]), 0.0))
     if deviation == 0.0:
         return float(kappa[0]), 0.0, [0.0] * order
-    return float(kappa[0]), deviation, [float(kappa[r - 1]) / deviation**r for r in range(3, order + 3)]
+    return float(kappa[0]), deviation, [moments.standardised(float(kappa[r - 1]), deviation, r) for r in range(3, order + 3)]
 
 
 def _scale(composition: Composition) -> float:

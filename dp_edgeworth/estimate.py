@@ -3,7 +3,8 @@
     plain   [EA] Definitions 4.1, 4.6: expansions of X and Y at their means. One set of cumulants serves every epsilon.
     tilted  the expansion of Y under the law tilted to K'(c) = epsilon: a relative error at every epsilon.
 
-Losses that are infinite with probability d are left out of the expansion and added afterwards.
+Losses that are infinite with probability d are left out of the expansion and added afterwards. Where no rule is small enough to
+expand with, the Chernoff bound is the estimate, and infinity (a delta of 1) where there is none of that either: never 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import conversion, expansion, intervals, spectral
+from dp_edgeworth import conversion, expansion, intervals, spectral, tilts
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.pllr import Demand, RuleTooLargeError
 
@@ -81,9 +82,10 @@ def _plain_epsilon(composition: Composition, delta: float, order: int) -> float:
         return math.inf
     curve = _plain_curve(composition, x, y, order)
     depth = -math.log(delta - composition.infinite_mass) + 60.0 + 12.0 * order
-    beyond_y = y[0] + math.sqrt(2.0 * y[1] * depth)
+    (x_mean, x_variance), (y_mean, y_variance) = map(float, x[:2]), map(float, y[:2])
+    beyond_y = y_mean + math.sqrt(2.0 * depth) * math.sqrt(y_variance)
     # eps - (eps - x0)^2 / (2 x1) < -depth beyond the larger root of a quadratic
-    beyond_x = x[0] + x[1] + math.sqrt(max(x[1] * (x[1] + 2.0 * x[0] + 2.0 * depth), 0.0))
+    beyond_x = x_mean + x_variance + math.sqrt(x_variance) * math.sqrt(max(x_variance + 2.0 * x_mean + 2.0 * depth, 0.0))
     grid = np.linspace(0.0, max(beyond_x, beyond_y, 0.0), _GRID)
     above = np.flatnonzero(curve(grid) > delta)
     if not len(above):
@@ -152,7 +154,16 @@ def _expanded_log_delta(composition: Composition, epsilon: float, order: int) ->
         value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
         return value, _skewness(kappa)
     except RuleTooLargeError:
-        return 0.0, math.inf
+        return _chernoff_log_delta(composition, epsilon), math.inf
+
+
+def _chernoff_log_delta(composition: Composition, epsilon: float) -> float:
+    """K(c) - c epsilon at the best c > 0 that has a rule; 0 where none has."""
+    try:
+        tilt = tilts.saddle_tilt(composition, epsilon)
+        return min(float(composition.cgf([tilt])[0, 0]) - tilt * epsilon, 0.0)
+    except RuleTooLargeError:
+        return 0.0
 
 
 def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float:
@@ -177,7 +188,7 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
 
 def _expanded_epsilon(composition: Composition, target: float, order: int) -> tuple[float, float]:
     """The epsilon at which the expansion is e^target, and its third standardised cumulant: how far it is to be trusted."""
-    most = max(composition.finite_supremum, 0.0)
+    most = chernoff = max(composition.finite_supremum, 0.0)
     try:
         start = spectral.positive_tilt(composition, target)
         chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
@@ -187,7 +198,7 @@ def _expanded_epsilon(composition: Composition, target: float, order: int) -> tu
         kappa = composition.expansion(3, tilt, _demand(composition, tilt, 3))[1]
         return min(max(float(kappa[0]), 0.0), most), _skewness(kappa)
     except RuleTooLargeError:
-        return 0.0, math.inf
+        return chernoff, math.inf
 
 
 def _skewness(kappa: np.ndarray) -> float:

@@ -15,11 +15,9 @@ import attr
 from dp_accounting.dp_event import DpEvent
 
 from dp_edgeworth.event_fields import (
-    FORMAT,
     INFINITIES,
     MAX_DIGITS,
     RESERVED,
-    VERSION,
     Refusal,
     check_nesting,
     checked,
@@ -76,8 +74,10 @@ _SCALARS = json.JSONDecoder(parse_int=_integer_literal, parse_float=_float_liter
 class Reader:
     """Reads JSON depth first, the open containers on a stack; an object becomes an event when it closes."""
 
-    def __init__(self, classes: Mapping[str, type[DpEvent]]) -> None:
+    def __init__(self, classes: Mapping[str, type[DpEvent]], header: Mapping[str, str | int], extra_depth: int = 0) -> None:
+        """`header` is what must stand in the outermost object; it may be `extra_depth` deeper than a document of one event."""
         self._text, self._at = "", 0
+        self._header, self._extra_depth = header, extra_depth
         self._open: list[Any] = []  # dicts and lists
         self._keys: list[str | int | None] = []  # of what is being read in each
         self._known = classes
@@ -119,7 +119,7 @@ class Reader:
         if character != "{" and character != "[":
             value = self._scalar()
             return INFINITIES.get(value, value) if isinstance(value, str) else value
-        check_nesting(len(self._open))
+        check_nesting(len(self._open) - self._extra_depth)
         self._at += 1
         self._open.append({} if character == "{" else [])
         self._keys.append(None)
@@ -143,8 +143,8 @@ class Reader:
 
     def _stored(self, value: Any) -> Any:
         container, key = self._open[-1], self._keys[-1]
-        if len(self._open) == 1:
-            _check_header(key, value)
+        if len(self._open) == 1 and isinstance(key, str) and key in self._header:
+            check_header(self._header[key], value)
         if isinstance(container, list):
             container.append(value)
         else:
@@ -179,11 +179,10 @@ class Reader:
         return _made(name, cls, checked(name, values))
 
 
-def _check_header(key: object, value: Any) -> None:
+def check_header(wanted: str | int, value: Any) -> None:
     """Format and version, as soon as they are read: what follows may be of another version."""
-    for name, wanted in (("format", FORMAT), ("version", VERSION)):
-        if key == name and (type(value) is not type(wanted) or value != wanted):
-            raise must_be(shown(wanted), value)
+    if type(value) is not type(wanted) or value != wanted:
+        raise must_be(shown(wanted), value)
 
 
 def _made(name: str, cls: type[DpEvent], values: dict[str, Any]) -> DpEvent:

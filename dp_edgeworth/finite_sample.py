@@ -73,10 +73,10 @@ class Curves:
             y_low = np.maximum(y_low, finite - other)
             x_high = np.minimum(x_high, np.minimum(chernoff, other))
         low = (infinite + y_low) / _ROUND_UP - x_high * _ROUND_UP
-        high = (infinite + y_high) * _ROUND_UP - x_low / _ROUND_UP
+        high = np.clip((infinite + y_high) * _ROUND_UP - x_low / _ROUND_UP, 5e-324, 1.0)  # what underflows is not 0
         if self.tail is not None:
             high = np.where(eps >= c.supremum * _ROUND_UP, 0.0, high)
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        return np.clip(low, 0.0, 1.0), high
 
     def middle(self, epsilon: np.ndarray) -> np.ndarray:
         """The expansions of the highest order without their distances ([EA] Definition 4.6): an estimate."""

@@ -90,8 +90,16 @@ class PllrMoments(Pllr):
         """Unknown absolute moments are bounded: E|c| <= 1, E|c|^3 <= sqrt(E c^4)."""
         _, variance, third, fourth = self.cumulants(4, tilt)
         known, sd = (self.x_absolute_third if tilt == -1.0 else self.y_absolute_third), math.sqrt(variance)
-        kurtosis = max(fourth / variance**2 + 3.0, 1.0)
-        return LeafMoments(sd, third / sd**3, kurtosis, 1.0, math.sqrt(kurtosis) if known is None else known / sd**3)
+        kurtosis = max(standardised(fourth, sd, 4) + 3.0, 1.0)
+        absolute_third = math.sqrt(kurtosis) if known is None else standardised(known, sd, 3)
+        return LeafMoments(sd, standardised(third, sd, 3), kurtosis, 1.0, absolute_third)
+
+
+def standardised(moment: float, deviation: float, order: int) -> float:
+    """moment / deviation^order, one division at a time: no power leaves the floats."""
+    for _ in range(order):
+        moment /= deviation
+    return moment
 
 
 def _cumulants(name: str, values: Any) -> tuple[float, float, float, float]:
@@ -100,20 +108,23 @@ def _cumulants(name: str, values: Any) -> tuple[float, float, float, float]:
     if len(kappa) != 4:
         raise ValueError(f"`{name}` must be mean, variance, third and fourth cumulant. Found {values!r}.")
     sd = math.sqrt(_validate.positive(f"{name}[1]", kappa[1]))
-    if kappa[3] / sd**4 + 2.0 < (kappa[2] / sd**3) ** 2 - 1e-9:
+    skewness = standardised(kappa[2], sd, 3)
+    if standardised(kappa[3], sd, 4) + 2.0 < (1.0 - 1e-9) * skewness * skewness - 1e-9:
         raise ValueError(f"`{name}` must satisfy kappa_4/kappa_2^2 + 2 >= kappa_3^2/kappa_2^3, as for every law. "
                          f"Found {values!r}.")
     return kappa[0], kappa[1], kappa[2], kappa[3]
 
 
 def _absolute_third(name: str, value: Any, kappa: tuple[float, float, float, float]) -> float | None:
-    """None, or a number between max(|kappa_3|, sd^3) and sqrt(E c^2 E c^4)."""
+    """None, or a number between max(|kappa_3|, sd^3) and sqrt(E c^2 E c^4) for the centred c."""
     if value is None:
         return None
-    low, high = max(abs(kappa[2]), kappa[1] ** 1.5), math.sqrt(kappa[1] * (kappa[3] + 3.0 * kappa[1] ** 2))
-    if not low * (1.0 - 1e-9) <= _validate.finite(name, value) <= high * (1.0 + 1e-9):
-        raise ValueError(f"`{name}` must be in [{low:g}, {high:g}], given the cumulants. Found {value!r}.")
-    return float(value)
+    result, sd = _validate.finite(name, value), math.sqrt(kappa[1])
+    low, high = max(abs(standardised(kappa[2], sd, 3)), 1.0), math.sqrt(max(standardised(kappa[3], sd, 4) + 3.0, 1.0))
+    if not low * (1.0 - 1e-9) <= standardised(result, sd, 3) <= high * (1.0 + 1e-9):
+        span = f"in [{low * sd * sd * sd:g}, {high * sd * sd * sd:g}]"
+        raise ValueError(f"`{name}` must be {span}, given the cumulants. Found {_validate.shown(value)}.")
+    return result
 
 
 # Quadrature: arrays have one row per member

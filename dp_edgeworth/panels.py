@@ -132,9 +132,10 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     edges = np.linspace(low, high, few)
     while True:
         allowed = longest(edges[1:])
+        if not np.all(allowed > 1e-13 * np.abs(edges[1:])):  # panels that could not be told apart from their ends would be too many
+            check_size(math.inf)
         pieces = np.clip(np.ceil(np.diff(edges) / allowed - 1e-9), 1.0, 3.0).astype(np.int64)
-        # panels that could not be told apart from their ends would be too many
-        check_size(float(pieces.sum()) * 28.0 if np.all(allowed > 1e-13 * np.abs(edges[1:])) else math.inf)
+        check_size(float(pieces.sum()) * 28.0)
         if pieces.max() == 1:
             break
         inside = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import dp_accounting
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -25,6 +24,7 @@ from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 
 _RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MOST_STEPS = 10**15
+_MOST_NOISE = 1e15
 
 
 class BudgetError(ValueError):
@@ -63,7 +63,10 @@ def number_of_steps(probability: float, steps: int | None = None, epochs: float 
         return _validate.integer("steps", steps, 1)
     if probability == 0.0:
         raise ValueError("`epochs` must not be given where `sampling_probability` is 0; give `steps`.")
-    return max(1, math.ceil(_validate.positive("epochs", epochs) / probability - 1e-9))
+    count = _validate.positive("epochs", epochs) / probability
+    if count > _validate.LARGEST:
+        raise ValueError(f"`epochs` must take at most 1e300 steps. Found {_validate.shown(epochs)}.")
+    return max(1, math.ceil(count - 1e-9))
 
 
 def calibrate_noise(*, target_epsilon: float, target_delta: float, sampling_probability: float | None = None,
@@ -78,18 +81,50 @@ def calibrate_noise(*, target_epsilon: float, target_delta: float, sampling_prob
     probability = sampling(sampling_probability, batch_size, dataset_size)
     count = number_of_steps(probability, steps, epochs)
     epsilon, delta = _budget(target_epsilon, target_delta)
-    tol = _validate.positive("tol", tol)
+    relation, tol = _validate.relation(neighboring_relation), _validate.positive("tol", tol)
     if probability == 0.0:
         return 0.0
-    try:
-        noise = dp_accounting.calibrate_dp_mechanism(
-            lambda: EdgeworthIntervalAccountant(neighboring_relation),
-            lambda sigma: sampled_gaussian(probability, sigma, count), epsilon, delta,
-            dp_accounting.LowerEndpointAndGuess(0.0, 1.0), tol=tol)
-    except dp_accounting.mechanism_calibration.NoBracketIntervalFoundError:
-        budget = f"`target_epsilon` {epsilon:g} at `target_delta` {delta:g}"
-        raise BudgetError(f"No noise multiplier meets {budget}.") from None
-    return float(noise)
+
+    def excess(noise: float) -> float:
+        """log of epsilon over its target: about linear in log noise, and at most 0 exactly where the budget is kept."""
+        found = EdgeworthIntervalAccountant(relation).compose(sampled_gaussian(probability, noise, count)).get_epsilon(delta)
+        usual = 0.0 < min(found, epsilon) and max(found, epsilon) < math.inf
+        size = abs(math.log(found) - math.log(epsilon)) if usual else math.inf
+        return max(size, 5e-324) if found > epsilon else -size
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    low, high = 0.0, 1.0
+    at_low, at_high = math.inf, excess(high)
+    while at_high > 0.0:
+        low, high, at_low = high, 4.0 * high, at_high
+        if high > _MOST_NOISE:
+            raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g}.")
+        at_high = excess(high)
+    return _least(excess, (low, at_low), (high, at_high), tol)
+
+
+def _least(excess: Callable[[float], float], low: tuple[float, float], high: tuple[float, float], tol: float) -> float:
+    """The end above, within `tol`, of where a decreasing function becomes <= 0; ends are points with their values.
+
+    Secants in log x, where both values are finite and the last one at least halved the interval; else bisection.
+    """
+    halve = False
+    while high[0] - low[0] > tol:
+        gap, middle = high[0] - low[0], 0.5 * (low[0] + high[0])
+        x = middle
+        if not halve and low[0] > 0.0 and math.isfinite(low[1]) and math.isfinite(high[1]):
+            share = low[1] / (low[1] - high[1]) if low[1] > high[1] else 0.5
+            margin = min(0.4 * tol, 0.25 * gap)  # so that the other end follows once one is next to the root
+            x = min(max(low[0] * (high[0] / low[0]) ** share, low[0] + margin), high[0] - margin)
+        if not low[0] < x < high[0]:
+            x = middle
+        if not low[0] < x < high[0]:
+            break
+        point = x, excess(x)
+        low, high = (point, high) if point[1] > 0.0 else (low, point)
+        halve = high[0] - low[0] > 0.5 * gap
+    return high[0]
 
 
 def max_steps(*, target_epsilon: float, target_delta: float, noise_multiplier: float,
@@ -134,6 +169,8 @@ def max_sampling_probability(*, target_epsilon: float, target_delta: float, nois
             high /= 4.0
     while high - low > tol * low and low > 0.0:
         middle = math.sqrt(low * high)
+        if not low < middle < high:
+            break
         low, high = (middle, high) if within(sampled_gaussian(middle, noise, count)) else (low, middle)
     return low
 

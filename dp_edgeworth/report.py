@@ -51,7 +51,7 @@ def _displayed(report: EventReport) -> set[int]:
         _, head = heapq.heappop(heap)
         shown.add(head)
         for child in report.tree.children[_chain_end(report, head)]:
-            heapq.heappush(heap, (-float(report.shares[child]), child))
+            heapq.heappush(heap, (-_known(float(report.shares[child])), child))
     return shown
 
 
@@ -67,7 +67,7 @@ def rows(report: EventReport) -> list[Row]:
             continue
         result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
         children = report.tree.children[_chain_end(report, head)]
-        visible = sorted((i for i in children if i in shown), key=lambda i: (-report.shares[i], i))
+        visible = sorted((i for i in children if i in shown), key=lambda i: (-_known(float(report.shares[i])), i))
         hidden = [i for i in children if i not in shown]
         entries: list[tuple[int, list[int]]] = [(i, []) for i in visible] + ([(-1, hidden)] if hidden else [])
         for position in range(len(entries) - 1, -1, -1):
@@ -92,14 +92,24 @@ def _label(report: EventReport, head: int) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    share = f"{100.0 * row.share:.2f}%"
+    share = _or_unknown(f"{100.0 * row.share:.2f}%")
     if row.node is None:
         return (share, "", "", "", "", "", "", "")
     node = row.node
     end = _chain_end(node.report, node.index)
     law = node.cumulants
-    epsilons = (rounded_up(value, 5) for value in (node.contribution, node.epsilon_alone, node.epsilon_without))
-    return (share, *epsilons, _short(node.report.tree.counts[end]), node.direction, f"{law.skewness:.2g}", f"{law.excess_kurtosis:.2g}")
+    epsilons = (_or_unknown(rounded_up(value, 5)) for value in (node.contribution, node.epsilon_alone, node.epsilon_without))
+    return (share, *epsilons, _short(node.report.tree.counts[end]), node.direction,
+            _or_unknown(f"{law.skewness:.2g}"), _or_unknown(f"{law.excess_kurtosis:.2g}"))
+
+
+def _or_unknown(number: str) -> str:
+    return "?" if number.startswith("nan") else number
+
+
+def _known(share: float) -> float:
+    """A share to sort and to draw by: one that is unknown is 0."""
+    return 0.0 if math.isnan(share) else min(max(share, 0.0), 1.0)
 
 
 def _short(count: int) -> str:
@@ -133,7 +143,7 @@ def _fit(name: str) -> str:
 
 
 def _bar(share: float) -> str:
-    filled = min(max(round(_BAR * share), 0), _BAR)
+    filled = round(_BAR * _known(share))
     return "█" * filled + "·" * (_BAR - filled)
 
 
@@ -144,7 +154,7 @@ def html(report: EventReport) -> str:
     lines = [f"<p>{html_escape.escape(headline(report))}</p><table><tr><th></th><th></th>{head}</tr>"]
     for row in rows(report):
         colour = _FOLDED_COLOUR if row.node is None else _COLOUR
-        width = 100.0 * min(max(row.share, 0.0), 1.0)
+        width = 100.0 * _known(row.share)
         bar = f'<div style="background:{colour};height:0.8em;width:{width:.1f}px"></div>'
         name = f'<td style="text-align:left;padding-left:{1.2 * row.depth:.1f}em">{html_escape.escape(row.label)}</td>'
         cells = "".join(f"<td {style}>{html_escape.escape(cell)}</td>" for cell in _cells(row))

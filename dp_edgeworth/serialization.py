@@ -17,11 +17,15 @@ containers are on explicit stacks, and only strings and numbers are left to the 
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attr
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
+from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import events as our_events
 from dp_edgeworth.event_fields import (
@@ -33,15 +37,18 @@ from dp_edgeworth.event_fields import (
     VERSION,
     EventFormatError,
     Refusal,
+    instance,
     must_be,
     shown,
     within,
 )
-from dp_edgeworth.event_reader import Reader, decoded
+from dp_edgeworth.event_reader import Reader, check_header, decoded
 from dp_edgeworth.event_writer import Writer
 
 __all__ = ["FORMAT", "MAX_BYTES", "VERSION", "EventFormatError", "from_json", "register_event", "to_json"]
 
+_HEADER: dict[str, str | int] = {"format": FORMAT, "version": VERSION}
+_T = TypeVar("_T")
 _registered: dict[str, type[DpEvent]] = {}
 
 
@@ -88,7 +95,7 @@ def to_json(event: DpEvent, *, max_bytes: int = MAX_BYTES) -> str:
     writer = Writer(_classes(), max_bytes)
     try:
         within(".event", EVENT, event)
-        return writer.written({"format": FORMAT, "version": VERSION, "event": event})
+        return writer.written({**_HEADER, "event": event})
     except Refusal as refusal:
         raise refusal.error(writer.path) from None
 
@@ -104,13 +111,57 @@ def from_json(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> DpEvent:
       EventFormatError: for example
         "$.event.events[3].event.noise_multiplier: must be a number >= 0. Found -1."
     """
-    reader = Reader(_classes())
+    return _read(text, _HEADER, _event_of, max_bytes)
+
+
+def accountant_to_json(name: str, relation: NeighboringRelation, settings: Mapping[str, Any], ledger: DpEvent) -> str:
+    """The JSON document of an accountant: its class, how it was made, and the document of its ledger."""
+    head = {**_accountant_header(name), "neighboring_relation": relation.name, "settings": settings}
+    return f'{json.dumps(head)[:-1]}, "ledger": {to_json(ledger)}}}'
+
+
+def accountant_from_json(text: str | bytes, name: str) -> tuple[NeighboringRelation, dict[str, Any], DpEvent]:
+    """Neighboring relation, settings and ledger of an accountant of the class `name`; EventFormatError if it is none."""
+    header = _accountant_header(name)
+    names = (*header, "neighboring_relation", "settings", "ledger")
+
+    def parts(document: Any) -> tuple[NeighboringRelation, dict[str, Any], DpEvent]:
+        relation, settings, ledger = (_with_members(names, document)[key] for key in names[-3:])
+        return (within(".neighboring_relation", _relation, relation), within(".settings", instance(dict, "an object"), settings),
+                within(".ledger", _event_of, ledger))
+
+    return _read(text, header, parts, MAX_BYTES + 4096, 1)  # around the largest ledger
+
+
+def _accountant_header(name: str) -> dict[str, str | int]:
+    return {"format": "dp-edgeworth-accountant", "version": 1, "class": name}
+
+
+def _relation(name: Any) -> NeighboringRelation:
+    if not isinstance(name, str) or name not in NeighboringRelation.__members__:
+        raise must_be(f"one of {', '.join(NeighboringRelation.__members__)}", name)
+    return NeighboringRelation[name]
+
+
+def _event_of(document: Any) -> DpEvent:
+    members = _with_members((*_HEADER, "event"), document)
+    for name, wanted in _HEADER.items():
+        within(f".{name}", functools.partial(check_header, wanted), members[name])
+    event: DpEvent = within(".event", EVENT, members["event"])
+    return event
+
+
+def _with_members(names: Sequence[str], document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict) or document.keys() != set(names):
+        raise must_be(f"an object with the members {', '.join(names[:-1])} and {names[-1]}", document)
+    return document
+
+
+def _read(text: str | bytes, header: Mapping[str, str | int], kind: Callable[[Any], _T], max_bytes: int, extra_depth: int = 0) -> _T:
+    """What `kind` makes of a document with this header."""
+    reader = Reader(_classes(), header, extra_depth)
     try:
-        document = reader.read(decoded(text, max_bytes))
-        if not isinstance(document, dict) or document.keys() != {"format", "version", "event"}:
-            raise must_be("an object with the members format, version and event", document)
-        event: DpEvent = within(".event", EVENT, document["event"])
-        return event
+        return kind(reader.read(decoded(text, max_bytes)))
     except json.JSONDecodeError as error:
         found = f"{error.msg}, at line {error.lineno}, column {error.colno}"
         raise Refusal(f"must be valid JSON. Found: {found}.").error(reader.path()) from None

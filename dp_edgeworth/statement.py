@@ -15,7 +15,7 @@ from typing import Any
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import description
+from dp_edgeworth import _validate, description
 from dp_edgeworth.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -106,18 +106,20 @@ def epsilon_statement(event: dp_event.DpEvent, target_delta: float,
                       neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
                       tolerance: float = 1e-6) -> PrivacyStatement:
     """The statement for epsilon at `target_delta`."""
+    given = _validate.probability("target_delta", target_delta)
     accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
-    interval = accountant.get_epsilon_interval(target_delta)
-    return _statement("epsilon", float(target_delta), interval, event, neighboring_relation)
+    interval = accountant.get_epsilon_interval(given)
+    return _statement("epsilon", given, interval, event, neighboring_relation)
 
 
 def delta_statement(event: dp_event.DpEvent, target_epsilon: float,
                     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
                     tolerance: float = 1e-6) -> PrivacyStatement:
     """The statement for delta at `target_epsilon`."""
+    given = _validate.at_least_zero("target_epsilon", target_epsilon)
     accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
-    interval = accountant.get_delta_interval(target_epsilon)
-    return _statement("delta", float(target_epsilon), interval, event, neighboring_relation)
+    interval = accountant.get_delta_interval(given)
+    return _statement("delta", given, interval, event, neighboring_relation)
 
 
 def _statement(quantity: str, given: float, interval: Interval, event: dp_event.DpEvent,

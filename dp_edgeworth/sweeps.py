@@ -30,6 +30,7 @@ from dp_edgeworth import _validate, grid_intervals, heat_map, mechanisms, tilted
 from dp_edgeworth.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 
 _LONG = 500  # grid points from which a progress bar is worth it
+_MOST_POINTS = 10_000_000  # of a grid, some hundred bytes each
 _FEWEST_SAMPLES = 0.1  # steps times probability, below which the estimates are off by an order of magnitude
 _AXES = ("sampling_probability", "noise_multiplier", "steps")
 
@@ -97,19 +98,20 @@ def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, targe
       tolerance: width of the certified intervals aimed at.
       progress: whether to show a progress bar (needs rich); by default on a terminal, when the grid is large.
     """
-    probabilities = [_validate.probability("sampling_probability", p) for p in np.atleast_1d(sampling_probability)]
-    noises = [_validate.at_least_zero("noise_multiplier", s) for s in np.atleast_1d(noise_multiplier)]
-    counts = [_validate.integer("steps", m, 1) for m in np.atleast_1d(steps).tolist()]
-    delta = _validate.probability("target_delta", target_delta)
-    if not (probabilities and noises and counts):
-        raise ValueError("`sampling_probability`, `noise_multiplier` and `steps` must not be empty.")
+    probabilities = _validate.axis("sampling_probability", sampling_probability, _validate.probability)
+    noises = _validate.axis("noise_multiplier", noise_multiplier, _validate.at_least_zero)
+    counts = _validate.axis("steps", steps, lambda name, value: _validate.integer(name, value, 1))
+    delta, tolerance = _validate.probability("target_delta", target_delta), _validate.positive("tolerance", tolerance)
+    neighboring_relation = _validate.relation(neighboring_relation)
+    shape = len(probabilities), len(noises), len(counts)
+    if math.prod(shape) > _MOST_POINTS:
+        raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
     points = list(itertools.product(probabilities, noises, counts))
     with _progress(len(points), progress) as advance:
         if certified:
             columns = _certified(points, delta, neighboring_relation, tolerance, advance)
         else:
             columns = [_estimates(points, delta, neighboring_relation, advance)] * 3
-    shape = len(probabilities), len(noises), len(counts)
     return SweepResult(np.array(probabilities), np.array(noises), np.array(counts), delta, neighboring_relation,
                        certified, *(column.reshape(shape) for column in columns))
 

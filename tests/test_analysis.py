@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dp_edgeworth
-from dp_edgeworth import EdgeworthIntervalAccountant, attribution, description, report
+from dp_edgeworth import EdgeworthIntervalAccountant, analysis, attribution, description, report
 from dp_edgeworth.analysis import explain
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.description import rounded_down, rounded_up
@@ -213,3 +213,39 @@ def test_bad_input_is_refused():
 def test_saddle_below_the_mean_is_zero():
     composition = Composition(EdgeworthIntervalAccountant().compose(TRAINING)._counts[0])
     assert attribution.saddle_tilt(composition, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("event", [
+    dpa.LaplaceDpEvent(1e-5), sampled(0.5, 1e-4), dpa.dp_event.MixtureOfGaussiansDpEvent(1.0, [0, 1e-9, 1e6], [0.3, 0.3, 0.4]),
+    dpa.LaplaceDpEvent(1e-150), dpa.GaussianDpEvent(1e-200), dpa.GaussianDpEvent(1e81)])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1.0])
+def test_one_leaf_has_all_of_it_even_out_of_reach(event, delta):
+    """No rule is small enough for the first ones, the losses of others are infinite in floats or vary by less than 1e-80."""
+    report = explain(event, target_delta=delta)
+    assert report.root.share == 1.0 and "100.00%" in str(report) and "<td" in report._repr_html_()
+    assert "NaN" not in report.to_json()
+
+
+def test_leaves_out_of_reach_are_split_by_their_largest_losses_or_unknown():
+    bounded = dpa.ComposedDpEvent([dpa.LaplaceDpEvent(1e-5), dpa.LaplaceDpEvent(1.0)])
+    report = explain(bounded, target_delta=1e-5)
+    assert report.tilt == math.inf and report.shares == pytest.approx([1.0, 1e5 / (1e5 + 1), 1 / (1e5 + 1)], rel=1e-12)
+    unbounded = explain(dpa.ComposedDpEvent([sampled(0.5, 1e-4), dpa.LaplaceDpEvent(1.0)]), target_delta=1e-5)
+    assert unbounded.root.share == 1.0 and all(math.isnan(node.share) for node in unbounded.root.children)
+    assert str(unbounded).count("?") > 3 and "nan" not in str(unbounded) + unbounded._repr_html_()
+
+
+def test_one_leaf_out_of_reach_does_not_spoil_the_cumulants_of_others():
+    """Of Laplace noise b: E Y = mu - 1 + e^-mu, mu = 1 / b."""
+    scales = (1.0, 1e-5, 0.5, 2.0)
+    found = explain(dpa.ComposedDpEvent([dpa.LaplaceDpEvent(b) for b in scales]), target_delta=1e-5)
+    means = [node.cumulants.mean for node in found.root.children]
+    assert math.isnan(means[1])
+    assert [means[i] for i in (0, 2, 3)] == pytest.approx([1 / b - 1 + math.exp(-1 / b) for b in (1.0, 0.5, 2.0)], rel=1e-9)
+
+
+def test_standardised_cumulants_of_tiny_losses():
+    """kappa_r = a^r times that of a law with variance 1, for a = 1e-80: the square of the variance is beyond the floats."""
+    found = analysis.Cumulants.of(np.array([0.0, 1e-160, 3e-240, 4e-320]))
+    assert found.standard_deviation == pytest.approx(1e-80, rel=1e-12, abs=0.0)
+    assert (found.skewness, found.excess_kurtosis) == pytest.approx((3.0, 4.0), rel=1e-3)

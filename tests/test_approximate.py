@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 
 import dp_accounting as dpa
 import numpy as np
@@ -10,8 +11,16 @@ import pytest
 from cases import AR, GOLDEN, RO, RS, composed, gaussian, laplace, reference_event, reference_rows, repeated, sampled
 from mpmath import mp
 
-from dp_edgeworth import ApproximateEdgeworthAccountant, GaussianShift, estimate, subsample
+from dp_edgeworth import (
+    ApproximateEdgeworthAccountant,
+    EdgeworthIntervalAccountant,
+    GaussianShift,
+    PllrMomentsDpEvent,
+    estimate,
+    subsample,
+)
 from dp_edgeworth.composition import Composition
+from dp_edgeworth.sweeps import sweep
 
 ROWS = {
     (row["kind"], row["p"], row["noise"]): row for row in json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
@@ -204,3 +213,31 @@ def test_tilted_is_not_misled_by_losses_too_rare_to_matter():
     accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)
     assert accountant.get_epsilon(1e-6) == pytest.approx(0.235738018378552, rel=1e-6)
     assert accountant.get_delta(0.235738018378552) == pytest.approx(1e-6, rel=1e-5)
+
+
+@pytest.mark.parametrize(("event", "epsilons"), [
+    (repeated(sampled(0.1, gaussian(1.0)), 100), [1e4, 1e5, 1e300]), (sampled(1e-8, gaussian(7.7)), [1e300])])
+def test_tilted_delta_far_out_is_about_nothing(event, epsilons):
+    """P(sum of losses > 1e4) is below e^-1e4; no rule is small enough for the saddle point there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert ApproximateEdgeworthAccountant(tilted=True).compose(event).get_delta(epsilons).tolist() == [5e-324] * len(epsilons)
+
+
+def test_an_estimate_that_cannot_be_made_is_not_zero():
+    """Noise 1e-12: with probability 1 - 0.9^3 some record is seen, and then the loss is about 1e24 / 2 or more."""
+    event = repeated(sampled(0.1, gaussian(1e-12)), 3)
+    accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)
+    assert accountant.get_epsilon(1e-5) == math.inf and accountant.get_delta(100.0) >= 1 - 0.9**3
+    assert sweep(sampling_probability=0.1, noise_multiplier=1e-12, steps=3, target_delta=1e-5).epsilon.item() == math.inf
+
+
+@pytest.mark.parametrize("y", [(0.5, 1e300, 1e300, 1e300), (0.5, 1e200, 0.0, 0.0), (1e-300,) * 4, (0.5, 1e-300, 0.0, 0.0)])
+def test_cumulants_at_the_ends_of_the_floats(y):
+    event = PllrMomentsDpEvent((-0.5, 1.0, 0.0, 0.0), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        accountant = ApproximateEdgeworthAccountant().compose(event)
+        assert accountant.get_epsilon(1e-5) > 0.0 and 0.0 <= accountant.get_delta(1.0) <= 1.0
+        lower, estimate, upper = EdgeworthIntervalAccountant(bound="uniform").compose(event).get_epsilon_interval(1e-5)
+    assert 0.0 <= lower <= estimate <= upper

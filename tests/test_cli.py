@@ -110,6 +110,10 @@ def test_curve(capsys, tmp_path):
      "integers"),
     (["sweep", "--sampling_probability", "1", "--noise_multiplier", "1", "--steps", "nan", "--target_delta", "0.1"],
      "integers"),
+    *((["sweep", "--sampling_probability", "1", "--noise_multiplier", axis, "--steps", "1", "--target_delta", "0.1"], f"Found '{axis}'")
+      for axis in ("1:inf:3", "nan:1:3", "1:nan:3", "0:1:3:log", "1:-1:3:log", "1:inf:3:log", "0:1e308:3")),
+    (["sweep", *RECIPE, "--certified", "--target_delta", "0.1", "--tolerance", "nan"], "tolerance"),
+    (["sweep", *RECIPE, "--target_delta", "0.1", "--tolerance", "0"], "tolerance"),
     (["calibrate", "--noise_multiplier", "1", "--steps", "1", "--dataset_size", "10", "--target_epsilon", "1",
       "--target_delta", "1e-5"], "left out"),
     (["explain", "--noise_multiplier", "1", "--target_delta", "1e-5", "--limit", "0"], "limit"),
@@ -165,3 +169,28 @@ def test_it_runs_as_a_module():
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     expected = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)).get_epsilon(1e-5)
     assert json.loads(done.stdout)["epsilon"] == expected
+
+
+def _shell(redirection, *arguments):
+    """Exit code and what is said on standard error; through a shell, as Python itself cannot start without standard streams."""
+    command = " ".join([sys.executable, "-m", "dp_edgeworth.cli", *arguments])
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {command} {redirection}"], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("redirection", ["| true", ">&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("noise", "code"), [("1", 0), ("-1", 2)])
+def test_nobody_listens(redirection, noise, code):
+    done = _shell(redirection, "epsilon", "--noise_multiplier", noise, "--target_delta", "1e-5", "--json")
+    assert done.returncode == code and "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert ("noise_multiplier" in done.stderr) == (code == 2 and "2>&-" not in redirection)
+
+
+def test_nobody_speaks():
+    done = _shell("<&-", "epsilon", "--event", "-", "--target_delta", "1e-5")
+    assert done.returncode == 2 and done.stderr == "dp-edgeworth: `--event` must not be - where standard input is closed.\n"
+
+
+def test_no_noise_is_enough_for_any_epsilon(capsys):
+    recipe = ["--sampling_probability", "0.1", "--steps", "10"]
+    code, out, _ = run(capsys, "calibrate", *recipe, "--target_epsilon", "inf", "--target_delta", "0.1")
+    assert code == 0 and out.startswith("noise_multiplier = 0.0")

@@ -348,3 +348,18 @@ def test_known_by_moments_only():
                   ((0, 1, 0, 0), (0, 1, 0, 0), 5.0)):  # fmt: skip
         with pytest.raises(ValueError, match="must"):
             EdgeworthIntervalAccountant(bound="uniform").compose(PllrMomentsDpEvent(*wrong))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_noise_whose_cumulants_are_near_the_ends_of_the_floats(order):
+    """Noise 1e-100: epsilon = mu^2/2 (1 + O(1 / mu)), mu = 1e100. Noise 1e100: delta(0) = 2 Phi(mu/2) - 1 < 1e-5."""
+    small, large = (EdgeworthIntervalAccountant(bound="adaptive", order=order).compose(dpa.GaussianDpEvent(s)) for s in (1e-100, 1e100))
+    lower, _, upper = small.get_epsilon_interval(1e-5)
+    assert lower <= 5e199 <= upper < 5.001e199 and large.get_epsilon(1e-5) == 0.0
+
+
+def test_an_upper_end_that_underflows_is_not_zero():
+    """log delta of noise 10 at epsilon 10 is below -(10 * 10)^2 / 2 + 1; at its largest loss Laplace noise has delta 0."""
+    accountant = EdgeworthIntervalAccountant(bound="adaptive").compose(dpa.GaussianDpEvent(10.0))
+    assert accountant.get_delta([10.0, 100.0]).tolist() == [5e-324] * 2
+    assert EdgeworthIntervalAccountant(bound="adaptive").compose(dpa.LaplaceDpEvent(10.0)).get_delta(0.2) == 0.0

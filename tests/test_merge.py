@@ -1,5 +1,8 @@
 """Merging accountants and writing them as JSON."""
 
+import json
+import re
+
 import dp_accounting as dpa
 import pytest
 
@@ -71,12 +74,36 @@ def test_json_round_trip(make):
     assert restored.merge(accountant).ledger != accountant.ledger
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"class": "EdgeworthIntervalAccountant"}', "null"])
-def test_json_that_is_not_an_accountant(text):
-    with pytest.raises(ValueError, match="`text` must"):
+def _document(**changes):
+    return json.dumps({**json.loads(_of((STEP, 2)).to_json()), **changes})
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("", "$: must be valid JSON"), ("{}", "$: must be an object with the members format, version, class,"),
+    ("[1]", "$: must be an object"),
+    ('{"class": "EdgeworthIntervalAccountant"}', "$: must be an object"), ("null", "$: must be an object"),
+    (None, "$: must be str or bytes. Found null."), ("[" * 100_000, "must be nested at most 1000 deep"),
+    (b"\xff\xfe\x00", "$: must be UTF-8. Found an invalid byte at offset 0."),
+    (_document(version=99), "$.version: must be 1. Found 99."), (_document(format="x"), "$.format: must be "),
+    (_document(settings="ab"), '$.settings: must be an object. Found "ab".'),
+    (_document(settings={"x": 1}), "$.settings: must be what"),
+    (_document(settings={"tolerance": -1}), "$.settings: must be what `EdgeworthIntervalAccountant` takes. Found: `tolerance` must be"),
+    (_document(neighboring_relation="x"), "$.neighboring_relation: must be one of ADD_OR_REMOVE_ONE, "),
+    (_document(ledger={"format": "dp-edgeworth-event", "version": 2, "event": None}), "$.ledger.version: must be 1. Found 2."),
+    (_document(ledger=3), "$.ledger: must be an object"), (_document(more=1), "$: must be an object with the members"),
+    (_document().replace('"version": 1, "class"', '"class"'), "$: must be an object with the members"),
+    (ApproximateEdgeworthAccountant().to_json(), '$.class: must be "EdgeworthIntervalAccountant". Found "ApproximateEdgeworth'),
+], ids=lambda value: str(value)[:30])
+def test_json_that_is_not_an_accountant(text, sentence):
+    with pytest.raises(dp_edgeworth.EventFormatError, match=re.escape(sentence)):
         EdgeworthIntervalAccountant.from_json(text)
 
 
-def test_json_of_another_class_is_refused():
-    with pytest.raises(ValueError, match="Found a ApproximateEdgeworthAccountant"):
-        dp_edgeworth.EdgeworthIntervalAccountant.from_json(ApproximateEdgeworthAccountant().to_json())
+def test_deeply_nested_ledgers_survive():
+    """As deep as the JSON of events goes, one object more."""
+    event = STEP
+    for _ in range(498):
+        event = dpa.ComposedDpEvent([event])
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    restored = EdgeworthIntervalAccountant.from_json(accountant.to_json().encode())
+    assert restored.to_json() == accountant.to_json() and restored.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)

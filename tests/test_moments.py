@@ -10,7 +10,18 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, bounds, distances, reverse, subsample
+from dp_edgeworth import (
+    Atoms,
+    GaussianShift,
+    LaplaceShift,
+    Mixed,
+    NormalMixture,
+    PllrMomentsDpEvent,
+    bounds,
+    distances,
+    reverse,
+    subsample,
+)
 from dp_edgeworth.composition import Composition
 from dp_edgeworth.moments import PllrMoments, all_leaves, is_constant, leaf_moments, sum_moments
 from dp_edgeworth.noise import SampledReplacement, SampledWithoutReplacement
@@ -240,3 +251,15 @@ def test_known_by_four_cumulants_only():
         pair.rule(None)
     with pytest.raises(ValueError, match="Found order 5"):
         pair.cumulants(5, 0.0)
+
+
+def test_moments_at_the_ends_of_the_floats():
+    """kappa_r = a^r times that of a law with variance 1, skewness 1/2 and excess kurtosis 1, for a far from 1; E|c|^3 = 1.5 fits."""
+    for a in (1e-70, 1e60):
+        event = PllrMomentsDpEvent((0.0, 1.0, 0.0, 0.0), (0.0, a**2, 0.5 * a**3, a**4), None, 1.5 * a**3)
+        found = PllrMoments.validated(event).standardised(0.0)
+        assert found == pytest.approx((a, 0.5, 4.0, 1.0, 1.5), rel=1e-12)
+    for y, third, name in (((0.0, 1e300, 0.0, 0.0), 1e300, "y_absolute_third"), ((0.0, 1e-200, 1.0, 0.0), None, "y_cumulants"),
+                           ((0.0, 1e200, 0.0, -1e308), 0.0, "y_absolute_third")):
+        with pytest.raises(ValueError, match=f"`{name}` must"):
+            PllrMoments.validated(PllrMomentsDpEvent((0.0, 1.0, 0.0, 0.0), y, None, third))

@@ -1,8 +1,11 @@
 """Calibration and its reverse questions: certified at the answer, and not beyond it."""
 
+import math
+
 import dp_accounting as dpa
 import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation
+from scipy import stats
 
 from dp_edgeworth import EdgeworthIntervalAccountant, planning
 
@@ -56,7 +59,36 @@ def test_sampling_with_certainty_is_no_sampling():
     ({"sampling_probability": 1.1, "steps": 1}, "sampling_probability"),
     ({"sampling_probability": 0.1, "steps": 1.5}, "steps"),
     ({"sampling_probability": 0.1, "steps": 1, "tol": -1}, "tol"),
+    ({"sampling_probability": 1e-300, "epochs": 1e300}, "`epochs` must take at most 1e300 steps"),
 ])
 def test_bad_input_is_refused(settings, name):
     with pytest.raises(ValueError, match=name):
         planning.calibrate_noise(**BUDGET, **settings)
+
+
+@pytest.mark.parametrize("delta", [0.5, 1e-5])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300])
+def test_the_smallest_noise_for_epsilon_zero(epsilon, delta):
+    """delta(0) = 2 Phi(mu/2) - 1 with mu = sqrt(n) / noise: many noises have epsilon exactly 0, and the smallest is wanted."""
+    noise = planning.calibrate_noise(sampling_probability=1, steps=10, target_epsilon=epsilon, target_delta=delta, tol=1e-4)
+    exact = math.sqrt(10) / (2 * float(stats.norm.ppf((1 + delta) / 2)))
+    assert exact * (1 - 1e-9) <= noise <= exact * (1 + 1e-9) + 2e-4
+
+
+def test_any_tolerance_comes_to_an_end():
+    """Noise of two Gaussians: epsilon 1 at the delta of mu = sqrt(2) / noise."""
+    noise = planning.calibrate_noise(sampling_probability=1, steps=2, target_epsilon=1.0, target_delta=1e-5, tol=1e-300)
+    mu = math.sqrt(2) / noise
+    delta = stats.norm.cdf(mu / 2 - 1 / mu) - math.e * stats.norm.cdf(-mu / 2 - 1 / mu)
+    assert delta == pytest.approx(1e-5, rel=1e-6)
+    coarse, fine = (planning.max_sampling_probability(noise_multiplier=20.0, steps=2, target_epsilon=0.1, target_delta=1e-5, tol=tol)
+                    for tol in (1e-4, 1e-17))
+    assert coarse <= fine <= coarse * 1.0001
+
+
+def test_budgets_without_a_limit():
+    recipe = {"sampling_probability": 0.1, "steps": 10}
+    assert planning.calibrate_noise(target_epsilon=math.inf, target_delta=1e-5, **recipe) == 0.0
+    assert 0.0 < planning.calibrate_noise(target_epsilon=1.0, target_delta=1.0, **recipe) <= 1e-6
+    with pytest.raises(planning.BudgetError, match="No noise multiplier meets `target_epsilon` 1 at `target_delta` 0"):
+        planning.calibrate_noise(target_epsilon=1.0, target_delta=0.0, **recipe)

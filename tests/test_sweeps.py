@@ -122,7 +122,12 @@ def test_a_large_grid_is_evaluated_in_batches():
 
 @pytest.mark.parametrize("changes, name", [
     ({"sampling_probability": 1.5}, "sampling_probability"), ({"noise_multiplier": [-1.0]}, "noise_multiplier"),
-    ({"steps": 1.5}, "steps"), ({"steps": []}, "steps"), ({"target_delta": -1}, "target_delta")])
-def test_bad_input_is_refused(changes, name):
+    ({"steps": 1.5}, "steps"), ({"steps": []}, "steps"), ({"target_delta": -1}, "target_delta"),
+    ({"tolerance": 0}, "tolerance"), ({"tolerance": "x"}, "tolerance"), ({"tolerance": np.nan}, "tolerance"),
+    ({"noise_multiplier": [1.0, True]}, "noise_multiplier"), ({"noise_multiplier": [1 + 5j]}, "noise_multiplier"),
+    ({"sampling_probability": [[0.1], [0.2]]}, "sampling_probability"), ({"steps": np.array([1], "m8[s]")}, "steps"),
+    ({"sampling_probability": [0.1] * 4_001, "noise_multiplier": [1.0] * 2_500}, "at most 10,000,000 points. Found 10,002,500")])
+@pytest.mark.parametrize("certified", [False, True])
+def test_bad_input_is_refused(changes, name, certified):
     with pytest.raises(ValueError, match=name):
-        sweep(**{**AXES, "target_delta": 1e-5, **changes})
+        sweep(**{**AXES, "steps": 1, "target_delta": 1e-5, "certified": certified, **changes})
