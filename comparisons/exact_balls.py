@@ -28,7 +28,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event as de
 from flint import acb, arb, ctx
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from comparisons import exact
 from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, LaplacePair, Law, SymmetricSubsample, Tagged
@@ -348,9 +348,23 @@ def _reach(law: Law) -> float:
 # --------------------------------------------------------------------------- answers
 
 
+class Accurate(Composition):
+    """With a real K that is accurate relative to itself, however small."""
+
+    def log_mgf(self, c: float) -> float:
+        if c not in self.table:
+            logs = [count * float(exact._log_of_rule(law.rule(c, 0), c, 10**9)) for law, count in self.laws]
+            self.table[c] = math.fsum([*logs, self.square * (c * c + c) / 2])
+        return self.table[c]
+
+
+def _directions(event: de.DpEvent, relation: Relation) -> list[Accurate]:
+    return [Accurate(comp.square, comp.laws) for comp in exact._directions(event, relation)]
+
+
 def _log_moment(comp: Composition, c: float) -> float:
     """log of e^{K(c)} - 1, which is E_Q[e^{cL} - 1 + c (e^{-L} - 1)], where no loss counts nothing."""
-    k = max(comp.log_mgf(c), 1e-30)
+    k = max(comp.log_mgf(c), 1e-300)
     return k + math.log(-math.expm1(-k))
 
 
@@ -377,14 +391,17 @@ def _chernoff_epsilon(comp: Composition, log_delta: float) -> float:
 
 
 def _saddle(comp: Composition, epsilon: float, variant: int) -> Saddle:
-    """The saddle point (nearly), from the real K of `exact`: any c > 0 would do."""
+    """Left of the saddle point, where the integrand is at most e times larger: far from where a tail takes over.
+
+    K is the real one of `exact`: any c > 0 would do.
+    """
 
     def height(c: float) -> float:
         return _log_moment(comp, c) - c * epsilon - math.log(c * (c + 1))
 
     table = exact._chernoff_table(comp, None, epsilon)[0]
-    start = min(table, key=height)
-    c = float(minimize_scalar(height, bounds=(start / 1.2, start * 1.2), method="bounded", options={"xatol": 1e-3 * start}).x)
+    least = min(map(height, table))
+    c = next(float(x) for x in table if height(x) < least + 1)
     gap = 0.01 * c
     curvature = (height(c - gap) - 2 * height(c) + height(c + gap)) / gap**2
     return Saddle(c * (1.0, 0.98)[variant], 1 / math.sqrt(max(curvature, c**-2)))
@@ -436,9 +453,9 @@ def _rough_epsilon(comp: Composition, delta: float) -> float:
     It begins with Chernoff's bound or, where one use carries the loss, with the root of sum_i m_i delta_i. An epsilon so far
     off that a coarse contour says nothing counts as too large.
     """
-    log_delta, low = arb(delta).log(), 0.0
-    high = min(_chernoff_epsilon(comp, math.log(delta)), comp.top() * (1 - 1e-6))
-    guess = _union_epsilon(comp, delta, high) or high
+    log_delta, low, high = arb(delta).log(), 0.0, comp.top()
+    guess = min(_chernoff_epsilon(comp, math.log(delta)), high * (1 - 1e-6))
+    guess = _union_epsilon(comp, delta, guess) or guess
     for _ in range(20):
         try:
             saddle = _saddle(comp, guess, 0)
@@ -480,7 +497,7 @@ def exact_delta(event: de.DpEvent, epsilon: float, neighboring_relation: Relatio
     """delta(eps), as `exact.exact_delta`."""
     ctx.prec = BITS
     best = Exact(0.0, 0.0)
-    for comp in exact._directions(event, neighboring_relation):
+    for comp in _directions(event, neighboring_relation):
         if epsilon < comp.top() * (1 - 1e-15) and not _negligible(comp, epsilon, best.value):
             best = max(best, _delta_of(comp, float(epsilon)))
     return best
@@ -490,7 +507,7 @@ def exact_epsilon(event: de.DpEvent, delta: float, neighboring_relation: Relatio
     """epsilon(delta), as `exact.exact_epsilon`."""
     ctx.prec = BITS
     best = Exact(0.0, 0.0)
-    for comp in exact._directions(event, neighboring_relation):
+    for comp in _directions(event, neighboring_relation):
         if best.value < comp.top() and not _negligible(comp, best.value, delta):
             best = max(best, _epsilon_of(comp, float(delta)))
     return best
