@@ -9,8 +9,8 @@ look, Chernoff's bound. Everything else is another way to the same number:
   that becomes logarithmic, and a few hundred of them serve losses from 1e-9 to 1e3. The leaf transforms are trapezoid sums
   along complex paths on which the loss L turns by up to 80 degrees, so that e^{zL} decays, too, on the bent part.
 * Point masses on one lattice: the same integral over one period with the sum over the lattice, in closed form, as kernel.
-* Shifts of many standard deviations: the output tells which component was drawn, up to a chance of less than e^-100
-  that is added to the accuracy; sums over how often each was (`comparisons.exact_far`).
+* Shifts of many standard deviations, where the output tells which component was drawn, and plain Laplace noise: finite
+  sums of closed forms (`exact_far`).
 
 Numbers have 256 bits or more, so that counts of 1e12 and cancellation do no harm, and balls say what rounding did. The error of
 the quadratures is judged as in `exact`: two computations with other paths, nodes and contours; `accuracy` is ten times their
@@ -19,6 +19,7 @@ disagreement. Where it exceeds 1e-8, or a sum does not settle, the oracle refuse
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from scipy.optimize import brentq
 
 from comparisons import exact
 from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, LaplacePair, Law, SymmetricSubsample, Tagged
+from comparisons.exact_far import far_delta, far_epsilon
 
 BITS = 320
 TARGET_ACCURACY = 1e-8
@@ -219,7 +221,21 @@ def _rule(law: Law, tilts: Tilts) -> Points:
     if isinstance(law, exact.Lattice):
         losses = [acb(_ball(v)) for v in law.losses]
         return Points(losses, [acb(_ball(w).exp()) for w in law.log_masses])
+    if isinstance(law, LaplacePair):
+        return _laplace_points(law, tilts)
     raise InaccurateError(f"No rule for `{type(law).__name__}`.")
+
+
+def _laplace_points(law: LaplacePair, tilts: Tilts) -> Points:
+    """Sampled Laplace noise, l(g) = log(1 - p + p e^g): P-mass 1/2 and e^-mu/2 at g = -mu, mu, density e^{-(g+mu)/2}/4 between."""
+    p, mu = arb(law.probability), _ball(law.shift)
+    count = (40, 50)[tilts.variant] + math.ceil(12 * law.shift)
+    roots = [arb.legendre_p_root(count, k, weight=True) for k in range(count)]
+    places = [(-mu, arb(0.5)), (mu, (-mu).exp() / 2)]
+    places += [(mu * x, w * mu * (-mu * (1 + x) / 2).exp() / 4) for x, w in roots]
+    ratios = [(1 + p * g.expm1(), mass) for g, mass in places]
+    sign = -1 if law.reversed else 1
+    return Points([acb(sign * r.log()) for r, _ in ratios], [acb(mass if law.reversed else mass * r) for r, mass in ratios])
 
 
 def _laplace_transform(shift: arb) -> Callable[[acb], acb]:
@@ -440,6 +456,8 @@ def _agreed(values: list[float], radius: float) -> Exact:
 
 def _epsilon_of(comp: Composition, delta: float) -> Exact:
     """epsilon(delta) of one direction."""
+    with contextlib.suppress(InaccurateError):
+        return far_epsilon(comp, delta)
     guess = _rough_epsilon(comp, delta)
     if guess <= 0:
         return Exact(0.0, 0.0)
@@ -489,6 +507,8 @@ def _union_epsilon(comp: Composition, delta: float, high: float) -> float:
 
 def _delta_of(comp: Composition, epsilon: float) -> Exact:
     """delta(epsilon) of one direction."""
+    with contextlib.suppress(InaccurateError):
+        return far_delta(comp, epsilon)
     answers = [_contour(comp, _saddle(comp, epsilon, v), epsilon, v).delta(arb(epsilon))[0] for v in (0, 1)]
     return _agreed([float(a.mid()) for a in answers], max(float(a.rad()) for a in answers))
 
