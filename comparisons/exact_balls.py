@@ -35,9 +35,9 @@ from comparisons import exact
 from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, LaplacePair, Law, SymmetricSubsample, Tagged
 from comparisons.exact_far import far_delta, far_epsilon
 
-BITS = 320
+BITS = 256
 TARGET_ACCURACY = 1e-8
-NEGLIGIBLE = 75.0  # e^-75 of a leaf's transform is left out
+NEGLIGIBLE = 55.0  # e^-55 of a leaf's transform is left out
 MAX_NODES = 4_000
 MAX_POINTS = 12_000
 TURN = 1.4  # radians by which paths turn small losses
@@ -167,9 +167,9 @@ def _gaussian_points(
     path = Path(0.0 if end is None else end, end is not None, side, height, corner, min(1.0, 2 / reach), slope)
     depth = min(height / 2, 0.6 * (math.pi / reach - height)) if end is None else min(0.6, 0.3 / reach + 0.3)
     growth = (height + depth) ** 2 / 2 + 2 * depth * slope * (far + 8) / (1 - slope**2)
-    step = 2 * math.pi * depth / ((66, 72)[tilts.variant] * tilts.fine + growth)
+    step = 2 * math.pi * depth / ((46, 52)[tilts.variant] * tilts.fine + growth)
     spots = [(tilts.c + 1) * b - tilts.c * a for _, a in p for _, b in q] + means
-    low = min(spots) - 14 if end is None else -75.0
+    low = min(spots) - 14 if end is None else -52.0
     high = (max(spots) + 14) / (1 - slope**2) + 1
     s = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
     x = path.points(s)
@@ -279,8 +279,8 @@ class Contour:
     values: list[acb]
     lattice: Lattice | None
 
-    def delta(self, epsilon: arb) -> tuple[arb, arb]:
-        """delta and its derivative."""
+    def delta(self, epsilon: arb) -> tuple[arb, arb, arb]:
+        """delta, its derivative, and the largest term of the sum."""
         if self.lattice is None:
             terms = [v * (-z * epsilon).exp() / (z * (z + 1)) for z, v in zip(self.nodes, self.values, strict=True)]
             slopes = [-t * z for z, t in zip(self.nodes, terms, strict=True)]
@@ -294,7 +294,7 @@ class Contour:
                 less = (epsilon - lowest).exp() / (1 - (-(z + 1) * step).exp())
                 terms.append(scale * (1 / (1 - (-z * step).exp()) - less))
                 slopes.append(-scale * less)
-        return sum(terms, acb(0)).imag, sum(slopes, acb(0)).imag
+        return sum(terms, acb(0)).imag, sum(slopes, acb(0)).imag, max(abs(t).mid() for t in terms)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def _contour(comp: Composition, saddle: Saddle, epsilon: float, variant: int, fi
     transforms = [(_transform(law, Tilts(c, variant, fine)), count) for law, count in comp.laws]
     square, lattice = _ball(comp.square), _lattice(comp)
     last = math.inf if lattice is None else math.pi / float(lattice.step)
-    step = arb(2 * math.pi / ((150, 190)[variant] * fine + 1.5 * c * (comp.top() - epsilon if bend < 0 else epsilon)))
+    step = arb(2 * math.pi / ((115, 150)[variant] * fine + 1.5 * c * (comp.top() - epsilon if bend < 0 else epsilon)))
     a, tangent, b = arb(saddle.width), arb(math.tan(bend)), arb(saddle.width + (3 * c if bend > 0 else 0.0))
     contour = Contour([], [], lattice)
     largest, small = arb(0), 0
@@ -331,7 +331,7 @@ def _contour(comp: Composition, saddle: Saddle, epsilon: float, variant: int, fi
         contour.values.append(value if len(contour.nodes) > 1 else value / 2)
         size = abs(value * (-z * arb(epsilon)).exp() / (z * (z + 1))).mid()
         largest = max(largest, size)
-        small = small + 1 if size < largest * arb(2) ** (-80 * fine) else 0
+        small = small + 1 if size < largest * arb(2) ** (-70 * fine) else 0
         if len(contour.nodes) > MAX_NODES * fine**2 or float(y.mid()) > last:
             raise InaccurateError(f"The integrand does not die out within {len(contour.nodes)} nodes.")
     return contour
@@ -369,8 +369,10 @@ class Accurate(Composition):
 
     def log_mgf(self, c: float) -> float:
         if c not in self.table:
-            logs = [count * float(exact._log_of_rule(law.rule(c, 0), c, 10**9)) for law, count in self.laws]
-            self.table[c] = math.fsum([*logs, self.square * (c * c + c) / 2])
+            with np.errstate(all="ignore"):
+                logs = [count * float(exact._log_of_rule(law.rule(c, 0), c, 10**9)) for law, count in self.laws]
+            value = math.fsum([*logs, self.square * (c * c + c) / 2]) if all(map(math.isfinite, logs)) else math.nan
+            self.table[c] = super().log_mgf(c) if math.isnan(value) else value
         return self.table[c]
 
 
@@ -423,26 +425,25 @@ def _saddle(comp: Composition, epsilon: float, variant: int) -> Saddle:
     return Saddle(c * (1.0, 0.98)[variant], 1 / math.sqrt(max(curvature, c**-2)))
 
 
-def _log_delta(contour: Contour, epsilon: float) -> tuple[arb, arb]:
-    """log delta and its derivative."""
-    delta, slope = contour.delta(arb(epsilon))
-    if not (delta > 0 and slope < 0):
-        raise InaccurateError(f"delta({epsilon:g}) is {delta}, its derivative {slope}.")
+def _log_delta(contour: Contour, epsilon: float, nats: float) -> tuple[arb, arb]:
+    """log delta and its derivative; InaccurateError if so many nats or more cancel."""
+    delta, slope, largest = contour.delta(arb(epsilon))
+    if not (delta > largest * math.exp(-nats) and slope < 0):
+        raise InaccurateError(f"delta({epsilon:g}) is {delta.str(5)}, of terms up to {largest.str(5)}.")
     return delta.log(), slope / delta
 
 
 def _root(contour: Contour, log_delta: arb, guess: float) -> tuple[float, float]:
     """Newton's iteration for log delta(eps) = log_delta; the root and its rounding error."""
-    epsilon, radius = guess, math.inf
+    epsilon = guess
     for _ in range(60):
-        value, slope = _log_delta(contour, epsilon)
-        change = (value - log_delta) / slope
-        following = epsilon - float(change.mid())
-        radius = float(change.rad())
+        value, slope = _log_delta(contour, epsilon, 28.0)
+        change = (log_delta - value) / slope
+        following = max(epsilon + float(change.mid()), epsilon / 4)
         if abs(following - epsilon) <= 4e-16 * abs(epsilon):
-            return following, radius
-        epsilon = following if following > 0 or epsilon < 0 else epsilon / 4 if epsilon > 1e-12 * guess else following
-    return epsilon, math.inf
+            return following, float(change.rad())
+        epsilon = following
+    raise InaccurateError(f"Newton's iteration does not settle at {epsilon!r}.")
 
 
 def _agreed(values: list[float], radius: float) -> Exact:
@@ -461,8 +462,19 @@ def _epsilon_of(comp: Composition, delta: float) -> Exact:
     guess = _rough_epsilon(comp, delta)
     if guess <= 0:
         return Exact(0.0, 0.0)
-    roots = [_root(_contour(comp, _saddle(comp, guess, v), guess, v), arb(delta).log(), guess) for v in (0, 1)]
-    return _agreed([root for root, _ in roots], max(radius for _, radius in roots))
+    return _twice(lambda variant, fine: _root(_contour(comp, _saddle(comp, guess, variant), guess, variant, fine), arb(delta).log(), guess))
+
+
+def _twice(answer: Callable[[int, float], tuple[float, float]]) -> Exact:
+    """Both variants, and both with more nodes where they disagree."""
+    for fine in (1.0, 1.6):
+        try:
+            (one, radius), (two, other) = answer(0, fine), answer(1, fine)
+            return _agreed([one, two], max(radius, other))
+        except InaccurateError:
+            if fine > 1:
+                raise
+    raise AssertionError
 
 
 def _rough_epsilon(comp: Composition, delta: float) -> float:
@@ -477,7 +489,7 @@ def _rough_epsilon(comp: Composition, delta: float) -> float:
     for _ in range(20):
         try:
             saddle = _saddle(comp, guess, 0)
-            value, slope = _log_delta(_contour(comp, saddle, guess, 0, 0.6), guess)
+            value, slope = _log_delta(_contour(comp, saddle, guess, 0, 0.6), guess, 17.0)
             change = float(((log_delta - value) / slope).mid())
         except InaccurateError:
             change = -math.inf
@@ -509,8 +521,13 @@ def _delta_of(comp: Composition, epsilon: float) -> Exact:
     """delta(epsilon) of one direction."""
     with contextlib.suppress(InaccurateError):
         return far_delta(comp, epsilon)
-    answers = [_contour(comp, _saddle(comp, epsilon, v), epsilon, v).delta(arb(epsilon))[0] for v in (0, 1)]
-    return _agreed([float(a.mid()) for a in answers], max(float(a.rad()) for a in answers))
+
+
+    def answer(variant: int, fine: float) -> tuple[float, float]:
+        delta = _contour(comp, _saddle(comp, epsilon, variant), epsilon, variant, fine).delta(arb(epsilon))[0]
+        return float(delta.mid()), float(delta.rad())
+
+    return _twice(answer)
 
 
 def exact_delta(event: de.DpEvent, epsilon: float, neighboring_relation: Relation = Relation.ADD_OR_REMOVE_ONE) -> Exact:
