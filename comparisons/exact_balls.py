@@ -32,221 +32,14 @@ from flint import acb, arb, ctx
 from scipy.optimize import brentq
 
 from comparisons import exact
-from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, LaplacePair, Law, SymmetricSubsample, Tagged
+from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, Law, SymmetricSubsample, Tagged
 from comparisons.exact_far import far_delta, far_epsilon
+from comparisons.exact_paths import TURN, Tilts, ball, reach, slope_at, transform
 
+Moment = Callable[[acb], acb]
 BITS = 256
 TARGET_ACCURACY = 1e-8
-NEGLIGIBLE = 55.0  # e^-55 of a leaf's transform is left out
 MAX_NODES = 4_000
-MAX_POINTS = 12_000
-TURN = 1.4  # radians by which paths turn small losses
-_I = acb(0, 1)
-
-
-def _ball(x: float | np.longdouble) -> arb:
-    """An 80-bit number, exactly."""
-    high = float(x)
-    return arb(high) + arb(float(np.longdouble(x) - np.longdouble(high))) if math.isfinite(high) else arb(high)
-
-
-# --------------------------------------------------------------------------- leaves: E_Q[e^{zL}] as a function of z
-
-
-@dataclass(frozen=True)
-class Points:
-    """Nodes with E_Q[f(L)] = sum_q w_q f(L_q); of an atom at L = 0 the weight is not needed."""
-
-    losses: list[acb]
-    weights: list[acb]
-
-    def transform(self) -> Callable[[acb], acb]:
-        """E_Q[e^{zL}] = 1 + E_Q[e^{zL} - 1 + z (e^{-L} - 1)]: what the weights lack in accuracy is multiplied by L^2."""
-        pairs = list(zip(self.losses, self.weights, strict=True))
-        mass = sum(self.weights, acb(0))
-        other = sum((w * (-v).exp() for v, w in pairs), acb(0))
-        return lambda z: 1 + sum([w * (z * v).exp() for v, w in pairs], acb(0)) - mass + z * (other - mass)
-
-    def scaled(self, factor: arb) -> Points:
-        return Points(self.losses, [w * factor for w in self.weights])
-
-
-Components = list[tuple[float, float]]  # log-weights and means of a Gaussian mixture
-
-
-def _float_log_sum(parts: Components, x: np.ndarray) -> np.ndarray:
-    """log sum_i w_i e^{m_i x - m_i^2/2}, its branch by the largest term."""
-    terms = np.array([w + m * x - m * m / 2 for w, m in parts])
-    top = np.take_along_axis(terms, terms.real.argmax(axis=0)[None], axis=0)
-    return np.asarray(top[0] + np.log(np.exp(terms - top).sum(axis=0)))
-
-
-def _log_sum(parts: list[tuple[arb, arb]], x: acb) -> acb:
-    """The same in ball arithmetic."""
-    terms = [w + m * x - m * m / 2 for w, m in parts]
-    top = max(terms, key=lambda t: float(t.real.mid()))
-    if len(terms) == 1:
-        return top
-    return top + sum(((t - top).exp() for t in terms), acb(0)).log()
-
-
-@dataclass(frozen=True)
-class Path:
-    """x(s) for real s: start + s or, from an end point on, start + softplus(s), in both cases raised and bent."""
-
-    start: float
-    ended: bool
-    side: int  # 1: above the real line, -1: below
-    height: float
-    corner: float  # from about here the path rises with `slope`
-    width: float
-    slope: float
-
-    def point(self, s: acb) -> tuple[acb, acb]:
-        """x(s) and x'(s)."""
-        along, rate = (_softplus(s), _logistic(s)) if self.ended else (s, acb(1))
-        bend, bend_rate = acb(0), acb(0)
-        if self.slope:
-            u = (self.start + along - self.corner) / self.width
-            bend, bend_rate = self.slope * self.width * _softplus(u), self.slope * _logistic(u)
-        up, up_rate = acb(self.height), acb(0)
-        if self.ended:  # leaves the end point steeply
-            root = (self.height**2 + (3 * along) ** 2).sqrt()
-            up, up_rate = self.height * 3 * along / root, 3 * self.height**3 / root**3
-        return self.start + along + _I * self.side * (up + bend), rate * (1 + _I * self.side * (up_rate + bend_rate))
-
-    def points(self, s: np.ndarray) -> np.ndarray:
-        """x(s) in double precision."""
-        along = np.logaddexp(0, s) if self.ended else s
-        bend = self.slope * self.width * np.logaddexp(0, (self.start + along - self.corner) / self.width)
-        up = self.height * 3 * along / np.hypot(self.height, 3 * along) if self.ended else self.height
-        return np.asarray(self.start + along + 1j * self.side * (up + bend))
-
-
-def _softplus(u: acb) -> acb:
-    return u.exp().log1p() if float(u.real.mid()) < 0 else u + (-u).exp().log1p()
-
-
-def _logistic(u: acb) -> acb:
-    return 1 / (1 + (-u).exp())
-
-
-@dataclass(frozen=True)
-class Tilts:
-    """What the rules must serve: z from c on, in one of two variants."""
-
-    c: float
-    variant: int
-    fine: float = 1.0
-
-
-def _slope(far: float) -> float:
-    """Of paths far out: no more than costs 60 nats of cancellation where the Gaussian is tilted by `far`."""
-    return min(0.75, math.sqrt(1 / (1 + far**2 / 120)))
-
-
-def _corner(parts: Components) -> float:
-    """Where the component of the largest mean is three times all others together, and stays so."""
-    top = max(parts, key=lambda part: part[1])
-    gaps = [(math.log(3 * len(parts)) + w - top[0] - (m * m - top[1] ** 2) / 2) / (top[1] - m) for w, m in parts if m < top[1]]
-    return max(gaps, default=math.inf)
-
-
-def _gaussian_points(
-    law: GaussianPair, tilts: Tilts, end: float | None = None, side: int | None = None, weight_of_q: bool = True
-) -> Points:
-    """Trapezoid rule along a path for int f(L) dQ (or dP) over the line, or from `end` on."""
-    p = [(float(np.log(w)), float(m)) for w, m in zip(law.p_weights, law.p_means, strict=True)]
-    q = [(float(np.log(w)), float(m)) for w, m in zip(law.q_weights, law.q_means, strict=True)]
-    means = [m for _, m in p + q]
-    reach, side = max(means) - min(means), side or (1 if law.rising else -1)
-    height = min(TURN * (1.0, 0.9)[tilts.variant] / reach, (9.0, 8.0)[tilts.variant])
-    corner = _corner(q if law.rising else p)
-    far = abs(tilts.c) * reach
-    slope = 0.0 if math.isinf(corner) else _slope(far) * (1.0, 0.9)[tilts.variant]
-    path = Path(0.0 if end is None else end, end is not None, side, height, corner, min(1.0, 2 / reach), slope)
-    depth = min(height / 2, 0.6 * (math.pi / reach - height)) if end is None else min(0.6, 0.3 / reach + 0.3)
-    growth = (height + depth) ** 2 / 2 + 2 * depth * slope * (far + 8) / (1 - slope**2)
-    step = 2 * math.pi * depth / ((46, 52)[tilts.variant] * tilts.fine + growth)
-    spots = [(tilts.c + 1) * b - tilts.c * a for _, a in p for _, b in q] + means
-    low = min(spots) - 14 if end is None else -52.0
-    high = (max(spots) + 14) / (1 - slope**2) + 1
-    s = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
-    x = path.points(s)
-    log_p, log_q = _float_log_sum(p, x), _float_log_sum(q, x)
-    base = (log_q if weight_of_q else log_p) - x * x / 2 + (np.minimum(s, 0) if end is not None else 0)
-    loss = log_q - log_p
-    real = path.start + (np.logaddexp(0, s) if end is not None else s)
-    keep = np.zeros(s.size, bool)
-    for tilt in (tilts.c, 0.0, -1.0):
-        line = _float_log_sum(q, real) - _float_log_sum(p, real)
-        scale = ((_float_log_sum(q, real) if weight_of_q else _float_log_sum(p, real)) - real**2 / 2 + tilt * line).real.max()
-        keep |= (base + tilt * loss).real > scale - NEGLIGIBLE
-    kept = np.flatnonzero(keep)
-    if kept.size > MAX_POINTS:
-        raise InaccurateError(f"A leaf needs {kept.size} nodes.")
-    return _points(law, path, [round(v / step) for v in s[kept]], arb(step), weight_of_q)
-
-
-def _points(law: GaussianPair, path: Path, indices: list[int], step: arb, weight_of_q: bool) -> Points:
-    p = [(_ball(w).log(), _ball(m)) for w, m in zip(law.p_weights, law.p_means, strict=True)]
-    q = [(_ball(w).log(), _ball(m)) for w, m in zip(law.q_weights, law.q_means, strict=True)]
-    norm = step / (2 * arb.pi()).sqrt()
-    losses, weights = [], []
-    for index in indices:
-        x, rate = path.point(acb(index * step))
-        log_p, log_q = _log_sum(p, x), _log_sum(q, x)
-        losses.append(log_q - log_p)
-        weights.append(norm * rate * ((log_q if weight_of_q else log_p) - x * x / 2).exp())
-    return Points(losses, weights)
-
-
-def _symmetric_points(law: SymmetricSubsample, tilts: Tilts) -> Points:
-    """Above 0 the remove pair under Q, below 0 its reflection under P, both from x = mu/2 on; the rest sits at 0."""
-    pair = law._remove()
-    upper = _gaussian_points(pair, tilts, law.shift / 2)
-    lower = _gaussian_points(pair, Tilts(-tilts.c, tilts.variant, tilts.fine), law.shift / 2, -1, False)
-    return Points(upper.losses + [-v for v in lower.losses], upper.weights + lower.weights)
-
-
-def _rule(law: Law, tilts: Tilts) -> Points:
-    if isinstance(law, GaussianPair):
-        return _gaussian_points(law, tilts)
-    if isinstance(law, SymmetricSubsample):
-        return _symmetric_points(law, tilts)
-    if isinstance(law, Tagged):
-        t, one, two = arb(law.probability), _rule(law.first, tilts), _rule(law.second, tilts)
-        one, two = one.scaled(t), two.scaled(1 - t)
-        return Points(one.losses + two.losses, one.weights + two.weights)
-    if isinstance(law, exact.Lattice):
-        losses = [acb(_ball(v)) for v in law.losses]
-        return Points(losses, [acb(_ball(w).exp()) for w in law.log_masses])
-    if isinstance(law, LaplacePair):
-        return _laplace_points(law, tilts)
-    raise InaccurateError(f"No rule for `{type(law).__name__}`.")
-
-
-def _laplace_points(law: LaplacePair, tilts: Tilts) -> Points:
-    """Sampled Laplace noise, l(g) = log(1 - p + p e^g): P-mass 1/2 and e^-mu/2 at g = -mu, mu, density e^{-(g+mu)/2}/4 between."""
-    p, mu = arb(law.probability), _ball(law.shift)
-    count = (40, 50)[tilts.variant] + math.ceil(12 * law.shift)
-    roots = [arb.legendre_p_root(count, k, weight=True) for k in range(count)]
-    places = [(-mu, arb(0.5)), (mu, (-mu).exp() / 2)]
-    places += [(mu * x, w * mu * (-mu * (1 + x) / 2).exp() / 4) for x, w in roots]
-    ratios = [(1 + p * g.expm1(), mass) for g, mass in places]
-    sign = -1 if law.reversed else 1
-    return Points([acb(sign * r.log()) for r, _ in ratios], [acb(mass if law.reversed else mass * r) for r, mass in ratios])
-
-
-def _laplace_transform(shift: arb) -> Callable[[acb], acb]:
-    """Plain Laplace noise: e^{z mu} (z + 1) / (2z + 1) + e^{-(z+1) mu} z / (2z + 1)."""
-    return lambda z: ((z * shift).exp() * (z + 1) + (-(z + 1) * shift).exp() * z) / (2 * z + 1)
-
-
-def _transform(law: Law, tilts: Tilts) -> Callable[[acb], acb]:
-    if isinstance(law, LaplacePair) and law.probability == 1:
-        return _laplace_transform(_ball(law.shift))
-    return _rule(law, tilts).transform()
 
 
 # --------------------------------------------------------------------------- the contour
@@ -262,13 +55,16 @@ class Lattice:
 
 def _lattice(comp: Composition) -> Lattice | None:
     """The lattice of the sum, if there is only one leaf and it is equally spaced."""
-    if comp.square or len(comp.laws) != 1 or not isinstance(comp.laws[0][0], exact.Lattice):
+    if comp.square or len(comp.laws) != 1:
         return None
     law, count = comp.laws[0]
-    gaps = np.diff(np.array(law.losses))
-    if not gaps.size or np.ptp(gaps) > 1e-18 * np.abs(np.array(law.losses)).max() * gaps.size:
+    if not isinstance(law, exact.Lattice):
         return None
-    return Lattice(count * _ball(law.losses[0]), _ball((law.losses[-1] - law.losses[0]) / gaps.size))
+    losses = np.array(law.losses)
+    gaps = np.diff(losses)
+    if not gaps.size or np.ptp(gaps) > 1e-18 * np.abs(losses).max() * gaps.size:
+        return None
+    return Lattice(count * ball(losses[0]), ball((losses[-1] - losses[0]) / gaps.size))
 
 
 @dataclass(frozen=True)
@@ -311,8 +107,8 @@ def _contour(comp: Composition, saddle: Saddle, epsilon: float, variant: int, fi
     B, a few times c, keeps it upright where e^{K(z)} would grow to the right.
     """
     c, bend = saddle.c, _bend(comp, epsilon, saddle.c) * (1.0, 0.85)[variant]
-    transforms = [(_transform(law, Tilts(c, variant, fine)), count) for law, count in comp.laws]
-    square, lattice = _ball(comp.square), _lattice(comp)
+    transforms = [(transform(law, Tilts(c, variant, fine)), count) for law, count in comp.laws]
+    square, lattice = ball(comp.square), _lattice(comp)
     last = math.inf if lattice is None else math.pi / float(lattice.step)
     step = arb(2 * math.pi / ((115, 150)[variant] * fine + 1.5 * c * (comp.top() - epsilon if bend < 0 else epsilon)))
     a, tangent, b = arb(saddle.width), arb(math.tan(bend)), arb(saddle.width + (3 * c if bend > 0 else 0.0))
@@ -324,8 +120,8 @@ def _contour(comp: Composition, saddle: Saddle, epsilon: float, variant: int, fi
         root = (y * y + b * b).sqrt()
         z = acb(c + tangent * (root - b), y)
         value = (square * z * (z + 1) / 2).exp()
-        for transform, count in transforms:
-            value *= transform(z) ** count
+        for moment, count in transforms:
+            value *= moment(z) ** count
         value = (value - (bend > 0)) * step / arb.pi() * acb(tangent * y / root, 1) * rate
         contour.nodes.append(z)
         contour.values.append(value if len(contour.nodes) > 1 else value / 2)
@@ -334,31 +130,50 @@ def _contour(comp: Composition, saddle: Saddle, epsilon: float, variant: int, fi
         small = small + 1 if size < largest * arb(2) ** (-70 * fine) else 0
         if len(contour.nodes) > MAX_NODES * fine**2 or float(y.mid()) > last:
             raise InaccurateError(f"The integrand does not die out within {len(contour.nodes)} nodes.")
+    if bend == 0:
+        _check_rest(comp, transforms, c, float(contour.nodes[-1].imag.mid()), last)
     return contour
+
+
+def _check_rest(comp: Composition, transforms: list[tuple[Moment, int]], c: float, y: float, last: float) -> None:
+    """On the vertical line point masses may resonate further out: InaccurateError unless something keeps it below e^-48."""
+    log_rest = -comp.square * y * y / 2
+    for (law, count), (moment, _) in zip(comp.laws, transforms, strict=True):
+        log_rest += count * math.log(min(1.0, _largest_rest(law, moment, c, y, last)))
+    if not log_rest < -48:
+        raise InaccurateError(f"Point masses may resonate beyond y = {y:g}, where the integrand is bounded by e^{log_rest:.1f}.")
+
+
+def _largest_rest(law: Law, moment: Moment, c: float, y: float, last: float) -> float:
+    """The largest |E_Q[e^{(c+iv)L}]| / E_Q[e^{cL}] for v > y: over the period of a lattice, at resonances of Laplace noise's atoms."""
+    whole = abs(moment(acb(c)))
+    if isinstance(law, exact.Lattice):
+        places = np.linspace(y, last, 200) if last < math.inf else np.zeros(1)
+        return max(float((abs(moment(acb(c, v))) / whole).mid()) for v in places)
+    atoms = law.atoms()
+    losses, masses = [ball(v) for v in atoms.loss.real], [ball(w).exp() for w in atoms.log_weight.real]
+    resonance = math.pi / abs(float(losses[-1] - losses[0])) if len(losses) > 1 else 0.0
+    sizes = [abs(moment(acb(c, v))) / whole for v in np.linspace(y, resonance, 40) if y < resonance] or [abs(moment(acb(c, y))) / whole]
+    if resonance:
+        total = sum((w * (c * v).exp() for v, w in zip(losses, masses, strict=True)), arb(0))
+        for place in max(y, resonance) * np.linspace(1, 20, 150):
+            z = acb(c, place)
+            smooth = moment(z) - sum((w * (z * v).exp() for v, w in zip(losses, masses, strict=True)), acb(0))
+            sizes.append((total + abs(smooth)) / whole)
+    return max(float(size.mid()) for size in sizes)
 
 
 def _bend(comp: Composition, epsilon: float, c: float) -> float:
     """Angle by which the contour leaves the vertical: positive to the right, negative to the left."""
     if not all(isinstance(law, GaussianPair | SymmetricSubsample | Tagged) for law, _ in comp.laws):
         return 0.0
-    reaches = [_reach(law) for law, _ in comp.laws]
-    turn = min([TURN, *(9 * reach for reach in reaches)])
-    slope = min([0.75, *(_slope(c * reach) for reach in reaches)])
+    reaches = [reach(law) for law, _ in comp.laws]
+    turn = min([TURN, *(9 * distance for distance in reaches)])
+    slope = min([0.75, *(slope_at(c * distance) for distance in reaches)])
     angle = min(0.4 * turn, 0.8 * math.atan(slope))
     if math.isinf(comp.top()):
         return angle
     return -angle if epsilon > 0.3 * comp.top() else 0.0
-
-
-def _reach(law: Law) -> float:
-    """The largest distance of means."""
-    if isinstance(law, Tagged):
-        return max(_reach(law.first), _reach(law.second))
-    if isinstance(law, SymmetricSubsample):
-        return law.shift
-    assert isinstance(law, GaussianPair)
-    means = law.p_means + law.q_means
-    return max(means) - min(means)
 
 
 # --------------------------------------------------------------------------- answers
@@ -462,7 +277,13 @@ def _epsilon_of(comp: Composition, delta: float) -> Exact:
     guess = _rough_epsilon(comp, delta)
     if guess <= 0:
         return Exact(0.0, 0.0)
-    return _twice(lambda variant, fine: _root(_contour(comp, _saddle(comp, guess, variant), guess, variant, fine), arb(delta).log(), guess))
+
+
+    def answer(variant: int, fine: float) -> tuple[float, float]:
+        contour = _contour(comp, _saddle(comp, guess, variant), guess, variant, fine)
+        return _root(contour, arb(delta).log(), guess)
+
+    return _twice(answer)
 
 
 def _twice(answer: Callable[[int, float], tuple[float, float]]) -> Exact:

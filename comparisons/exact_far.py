@@ -3,8 +3,8 @@
 * Shifts of so many standard deviations that the output tells which component was drawn (`FarSum`).
 * At most 100 uses of plain Laplace noise (`LaplaceSum`).
 
-Of far components the loss is, up to `Far.error`, a constant (not sampled), a constant plus Gaussian, or a constant minus twice an exponential
-variable; of m uses only how often each was drawn counts, and delta(eps) is a multinomial sum of closed forms.
+Of far components the loss is, up to `Far.error`, a constant (not sampled), a constant plus Gaussian, or a constant minus twice
+an exponential variable; of m uses only how often each was drawn counts, and delta(eps) is a multinomial sum of closed forms.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, LaplacePair, Law
+from comparisons.exact_paths import ball
 
 MAX_TERMS = 200_000
 _CERTAIN = 18.0  # standard deviations: what is further out has e^-160
@@ -56,11 +57,6 @@ def far_law(law: Law) -> Far:
     return far
 
 
-def _ball(x: float | np.longdouble) -> arb:
-    high = float(x)
-    return arb(high) + arb(float(np.longdouble(x) - np.longdouble(high)))
-
-
 def _least_error(log_chances: list[tuple[float, float, float]]) -> float:
     """min over log eta of eta + sum of Phi(-(square + log eta - log ratio) / gap)."""
     candidates = []
@@ -77,7 +73,7 @@ def _gaussian_remove(law: GaussianPair) -> Far:
         ((b - a) ** 2 / 2, abs(b - a), float(np.log(v) - np.log(w)))
         for w, a in parts for v, b in parts if a != b
     ]  # fmt: skip
-    components = [Component(_ball(w), _ball(w).log(), _ball(m) ** 2, 0) for w, m in parts]
+    components = [Component(ball(w), ball(w).log(), ball(m) ** 2, 0) for w, m in parts]
     return Far(components, _least_error(chances))
 
 
@@ -86,12 +82,12 @@ def _gaussian_add(law: GaussianPair) -> Far:
     parts = sorted(zip(law.p_means, law.p_weights, strict=True))
     first, weight = parts[0]
     chances = [((m * m - first**2) / 2, m - first, float(np.log(w) - np.log(weight))) for m, w in parts[1:]]
-    return Far([Component(arb(1), -_ball(weight).log(), _ball(first) ** 2, 0)], _least_error(chances))
+    return Far([Component(arb(1), -ball(weight).log(), ball(first) ** 2, 0)], _least_error(chances))
 
 
 def _laplace(law: LaplacePair) -> Far:
     """Not sampled: log(1 - p); sampled: log p + mu, half of the time minus twice an exponential variable."""
-    p, mu = arb(law.probability), _ball(law.shift)
+    p, mu = arb(law.probability), ball(law.shift)
     whole = law.probability == 1
     odds = 0.0 if whole else math.log(law.probability) - math.log1p(-law.probability)
     error = math.exp(-(law.shift + min(odds, -odds)) / 3 if not whole else -law.shift)  # eta = e^{-(mu - |odds|)/3}, chances eta each
@@ -154,7 +150,7 @@ def far_sum(comp: Composition) -> FarSum | LaplaceSum:
         raise InaccurateError("More than one leaf.")
     law, count = comp.laws[0]
     if isinstance(law, LaplacePair) and law.probability == 1 and law.shift * count < 150 and count <= 100:
-        return LaplaceSum(_ball(law.shift), count)
+        return LaplaceSum(ball(law.shift), count)
     far = far_law(law)
     if math.comb(count + len(far.components) - 1, len(far.components) - 1) > MAX_TERMS:
         raise InaccurateError(f"Too many ways to draw {count} times from {len(far.components)} components.")
