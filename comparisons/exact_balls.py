@@ -29,7 +29,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event as de
 from flint import acb, arb, ctx
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from comparisons import exact
 from comparisons.exact import Composition, Exact, GaussianPair, InaccurateError, Law, SymmetricSubsample, Tagged
@@ -233,9 +233,10 @@ def _saddle(comp: Composition, epsilon: float, variant: int) -> Saddle:
         return _log_moment(comp, c) - c * epsilon - math.log(c * (c + 1))
 
     table = exact._chernoff_table(comp, None, epsilon)[0]
-    least = min(map(height, table))
-    c = next(float(x) for x in table if height(x) < least + 1)
-    gap = 0.01 * c
+    start = min(table, key=height)
+    best = float(minimize_scalar(height, bounds=(start / 1.2, start * 1.2), method="bounded", options={"xatol": 1e-4 * start}).x)
+    c = next((float(x) for x in table if height(x) < height(best) + 1), best)
+    gap = 0.002 * c
     curvature = (height(c - gap) - 2 * height(c) + height(c + gap)) / gap**2
     return Saddle(c * (1.0, 0.98)[variant], 1 / math.sqrt(max(curvature, c**-2)))
 
