@@ -194,8 +194,9 @@ class LaplaceSum:
         return total + arb(0, 3.0**-50)
 
     def _above(self, epsilon: float) -> range:
-        """The k with (2k - m) mu > eps."""
-        return range(max(0, math.floor((epsilon / float(self.shift) + self.count) / 2 + 1e-9) + 1), self.count + 1)
+        """The k with (2k - m) mu > eps; delta is continuous where they change."""
+        least = ((arb(epsilon) / self.shift + self.count) / 2).mid().floor()
+        return range(max(0, int(float(least)) + 1), self.count + 1)
 
 
 def far_delta(comp: Composition, epsilon: float) -> Exact:

@@ -131,3 +131,10 @@ def test_the_truth_campaign_says_who_answered() -> None:
     row = exact_values(truth_case(11, 65), 1.0)
     assert row.note.startswith("by exact_balls") and row.epsilon == pytest.approx(7.3043431679654285, rel=1e-13)
     assert row.delta is not None and exact_balls.exact_delta(truth_case(11, 65).event, row.at_epsilon or 0.0).value == row.delta
+
+
+def test_laplace_noise_close_to_its_largest_loss() -> None:
+    """Within 1e-12 of m mu only the top atom counts: delta = 2^-m (1 - e^{eps - m mu}) nearly."""
+    shift = 1 / 5.5
+    value, accuracy = exact_epsilon(de.SelfComposedDpEvent(de.LaplaceDpEvent(5.5), 2), 2.7e-13)
+    assert accuracy < 1e-12 and value == pytest.approx(2 * shift + math.log1p(-4 * 2.7e-13), rel=1e-15)
