@@ -549,7 +549,7 @@ def _randomized_response(event: de.RandomizedResponseDpEvent, relation: Relation
         return []
     stay, other = 1 - p * (k - 1) / k, p / k
     if relation is Relation.REPLACE_ONE:
-        e = np.log(stay / other)
+        e = np.log1p((1 - p) / other)  # stay / other - 1, to relative accuracy for weak responses
         masses = [(-e, np.log(other)), (e, np.log(stay))]
         if k > 2:
             masses.insert(1, (REAL(0), np.log((k - 2) * other)))
@@ -557,7 +557,7 @@ def _randomized_response(event: de.RandomizedResponseDpEvent, relation: Relation
         return [Use(law, law, count)]
     if relation is not Relation.REPLACE_SPECIAL:
         raise ValueError(f"Randomized response needs REPLACE_ONE or REPLACE_SPECIAL. Found {relation}.")
-    law = Lattice((np.log(p), np.log(stay * k)), (np.log((k - 1) * other), np.log(stay)))
+    law = Lattice((np.log1p(p - 1), np.log1p((k - 1) * (1 - p))), (np.log((k - 1) * other), np.log(stay)))
     return [Use(law, law.reverse(), count)]
 
 

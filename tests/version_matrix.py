@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("numpy", "scipy", "dp-accounting")
 DELTAS, EPSILONS = (1e-12, 1e-5, 0.1), (0.5, 3.0)
 AGREEMENT, RELATIVE_AGREEMENT = 1e-12, 1e-11
-TEST_TOOLS = ("mpmath", "rich", "matplotlib", "prv-accountant==0.2.0", "pytest", "pytest-xdist", "hypothesis")
+TEST_TOOLS = ("mpmath", "python-flint", "rich", "matplotlib", "prv-accountant==0.2.0", "pytest", "pytest-xdist", "hypothesis")
 
 
 def lower_bounds() -> list[str]:
