@@ -253,7 +253,7 @@ class SampledReplacement(Pllr):
     def _density_floor(self, x: np.ndarray) -> np.ndarray:
         """Lower bound of the log P-density of L on the cells of equispaced x, one row."""
         mu, (up, down) = self.mu, self._losses(x)
-        slope = math.log(self.probability * mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
+        slope = math.log(self.probability) + math.log(mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
         # Both posterior odds change by at most e^{mu step} between nodes.
         ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * np.diff(x), math.log(2.0 * mu))
         return log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling

@@ -14,6 +14,7 @@ import sys
 import warnings
 
 import dp_accounting as dpa
+import mpmath
 import numpy as np
 import pytest
 from cases import AR, BY_NAME, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
@@ -283,3 +284,48 @@ def test_mixtures_of_tiny_shifts(shifts: tuple[float, float]) -> None:
         assert 0.0 <= lower <= estimate <= upper <= 1.0
     lower, _, upper = accountant.get_epsilon_interval(1e-5)
     assert 0.0 <= lower <= upper < 10.0
+
+
+# one use, on every scale -----------------------------------------------------------------------------------------------
+
+
+def normal_mixture_delta(p_law, q_law, epsilon):
+    """max_x Q(> x) - e^eps P(> x) of two mixtures of N(c, 1), lists of (weight, c) with the same N(0, 1) part left out, as -expm1."""
+    def excess(x):  # log-likelihood ratio less epsilon; 1 + sum w (e^{c x - c^2/2} - 1) loses no digit of a tiny weight
+        logs = [mpmath.log1p(mpmath.fsum(w * mpmath.expm1(c * x - c * c / 2) for w, c in law)) for law in (q_law, p_law)]
+        return logs[0] - logs[1] - epsilon
+
+    low, high = mpmath.mpf(0), mpmath.asinh(mpmath.mpf(10) ** 25)
+    for _ in range(160):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(mpmath.sinh(middle)) < 0 else (low, middle)
+    x = mpmath.sinh(high)
+    rest, moved = mpmath.ncdf(-x), [mpmath.fsum(w * (mpmath.ncdf(c - x) - mpmath.ncdf(-x)) for w, c in law) for law in (q_law, p_law)]
+    return moved[0] - moved[1] - mpmath.expm1(epsilon) * (rest + moved[1])
+
+
+@pytest.mark.parametrize("noise", [0.2, 1.0, 1e6, 9962363447102586.0])
+@pytest.mark.parametrize("p", [0.01, 1.0878156786593e-12, 1e-27, 1e-290])
+@pytest.mark.parametrize("kind", ["replacement", "mixture"])
+def test_one_use_in_80_digits(kind, p, noise):
+    """The x where the loss is epsilon is found on every scale: 60 Newton steps from log(1/p)/mu did not reach it."""
+    with mpmath.workdps(80):
+        rare, mu = mpmath.mpf(p), 1 / mpmath.mpf(noise)
+        if kind == "replacement":
+            event, relation, laws = sampled(p, gaussian(noise)), RO, ([(rare, -mu)], [(rare, mu)])
+        else:
+            inner = dp_event.MixtureOfGaussiansDpEvent(noise, [1.0, 0.25], [0.5, 0.5])
+            event, relation, laws = sampled(p, inner), AR, ([], [(rare / 2, mu), (rare / 2, mu / 4)])
+        accountant = EdgeworthIntervalAccountant(relation).compose(event)
+        for epsilon in (0.0, 0.3 * p / noise, p / noise):
+            lower, _, upper = accountant.get_delta_interval(epsilon)
+            exact = normal_mixture_delta(*laws, mpmath.mpf(epsilon))
+            assert lower <= exact <= upper, (epsilon, float(exact))
+            assert accountant.get_epsilon(float(exact) / 2) > 0.0
+        assert accountant.get_delta(0.0) <= (1 + 1e-11) * normal_mixture_delta(*laws, mpmath.mpf(0))
+
+
+def test_products_of_small_numbers_in_a_slope():
+    """p mu = 1e-350 is no float; delta is at most 2 p mu per use."""
+    accountant = EdgeworthIntervalAccountant(RO).compose(sampled(1e-200, gaussian(1e150)), 2)
+    assert accountant.get_epsilon(1e-5) <= 1e-6
