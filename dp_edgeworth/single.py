@@ -49,10 +49,10 @@ def crossing(loss: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], level:
              high: np.ndarray) -> np.ndarray:
     """The x in [low, high] with loss(x) = level, from above, to 1e-11 (1 + |x|); `loss` also gives its slope.
 
-    Newton's method in t = arsinh x, in which that accuracy is the same on every scale, always a little too far, so that both ends of the
-    bracket approach the root. A bracket that two steps did not halve is halved by the next one, so it closes within
-    3 log2(700 / 1e-11) < 140 steps. The payoff vanishes at x: an error h costs q L' h^2 / 2, relative
-    to what is beyond x about h^2 (1 + x)^2 < 1e-15 while that is a float.
+    Newton's method in t = arsinh x, in which that accuracy is the same on every scale, always a little too far, so that both ends of
+    the bracket approach the root. A bracket that two steps did not halve is halved by the next one, so it closes within
+    3 log2(700 / 1e-11) < 140 steps. The payoff vanishes at x: an error h costs q L' h^2 / 2, relative to what is beyond x about
+    h^2 (1 + x)^2 < 1e-15 while that is a float.
     """
     low, high = np.arcsinh(low), np.arcsinh(high)
     t, widths = 0.5 * (low + high), [high - low, high - low]
