@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
+from dp_edgeworth import _validate
 from dp_edgeworth.pllr import Demand, Pllr, Rule
+
+_ROUNDING = 1e-12  # of a sum of masses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +29,22 @@ class Atoms(Pllr):
     coarse: Atoms | None = None
     losses: tuple[float, ...] | None = None
     atomic = True
+
+    def __post_init__(self) -> None:
+        for name in ("p_masses", "q_masses"):
+            object.__setattr__(self, name, _normalised(name, getattr(self, name)))
+        if self.losses is not None:
+            losses = _validate.array_in("losses", _validate.sequence("losses", self.losses), -math.inf, math.inf)
+            object.__setattr__(self, "losses", tuple(losses.tolist()))
+        for name, numbers in (("q_masses", self.q_masses), ("losses", self.losses or self.p_masses)):
+            if len(numbers) != len(self.p_masses):
+                raise ValueError(f"`{name}` must be as many as `p_masses`, {len(self.p_masses)}. Found {len(numbers)}.")
+
+    @functools.cached_property
+    def mirror(self) -> bool:  # type: ignore[override]
+        """Whether the masses read backwards are those of the other law; other orders are not looked for."""
+        return self.p_masses == self.q_masses[::-1] and (self.coarse is None or self.coarse.mirror) and (
+            self.losses is None or self.losses == tuple(-loss for loss in self.losses[::-1]))
 
     @functools.cached_property
     def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
@@ -108,3 +128,12 @@ class Atoms(Pllr):
         with np.errstate(all="ignore"):
             gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] + losses, 0.0)) * np.exp(log_p)
             return np.log(np.minimum(gaps.sum(axis=-1) + self.lost_mass, 1.0))
+
+
+def _normalised(name: str, values: Any) -> tuple[float, ...]:
+    """Masses that add up to 1, to 1e-9, divided by their sum where that is not rounding."""
+    masses = _validate.array_in(name, _validate.sequence(name, values), 0.0, math.inf)
+    total = math.fsum(masses.ravel())
+    if masses.ndim > 1 or not math.isclose(total, 1.0, rel_tol=1e-9):
+        raise ValueError(f"`{name}` must be a sequence of numbers that add up to 1. Found shape {masses.shape}, sum {total!r}.")
+    return tuple((masses if abs(total - 1.0) <= _ROUNDING else masses / total).tolist())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dp_edgeworth import gaussian, single
+from dp_edgeworth import _validate, gaussian, single
 from dp_edgeworth.gaussian import LOG_SQRT_2PI
 from dp_edgeworth.panels import cut_panels, pieces_of
 from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled, subsampled_loss
@@ -40,6 +40,9 @@ class GaussianShift(Pllr):
 
     mu: float
     mirror = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _validate.positive("mu", self.mu))
 
     @property
     def gaussian_variance(self) -> float:  # type: ignore[override]
@@ -107,6 +110,17 @@ class NormalMixture(Pllr):
 
     shifts: tuple[float, ...]
     weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        shifts = [_validate.finite(f"shifts[{i}]", _validate.at_least_zero(f"shifts[{i}]", shift))
+                  for i, shift in enumerate(_validate.sequence("shifts", self.shifts))]
+        weights = _validate.mixture("weights", self.weights)
+        if len(shifts) != len(weights):
+            raise ValueError(f"`shifts` must be as many as `weights`, {len(weights)}. Found {len(shifts)}.")
+        used = [(shift, weight) for shift, weight in zip(shifts, weights, strict=True) if weight > 0]
+        _validate.positive("max(shifts)", max(shift for shift, _ in used))
+        object.__setattr__(self, "shifts", tuple(shift for shift, _ in used))
+        object.__setattr__(self, "weights", tuple(weight for _, weight in used))
 
     @property
     def infimum(self) -> float:  # type: ignore[override]
@@ -253,7 +267,7 @@ class SampledReplacement(Pllr):
     def _density_floor(self, x: np.ndarray) -> np.ndarray:
         """Lower bound of the log P-density of L on the cells of equispaced x, one row."""
         mu, (up, down) = self.mu, self._losses(x)
-        slope = math.log(self.probability * mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
+        slope = math.log(self.probability) + math.log(mu) + np.logaddexp(mu * (x - 0.5 * mu) - up, mu * (-x - 0.5 * mu) - down)
         # Both posterior odds change by at most e^{mu step} between nodes.
         ceiling = np.minimum(np.maximum(slope[:, :-1], slope[:, 1:]) + mu * np.diff(x), math.log(2.0 * mu))
         return log_normal_floor(x) + np.minimum(down[:, :-1], down[:, 1:]) - ceiling

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_edgeworth import _validate
 from dp_edgeworth.panels import graded_edges, panels
 from dp_edgeworth.pllr import Demand, Pllr, Rule
 
@@ -21,6 +22,9 @@ class LaplaceShift(Pllr):
 
     mu: float
     mirror = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _validate.positive("mu", self.mu))
 
     @property
     def supremum(self) -> float:  # type: ignore[override]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -52,6 +53,10 @@ RO = NeighboringRelation.REPLACE_ONE
 RS = NeighboringRelation.REPLACE_SPECIAL
 
 _SMALLEST_SHIFT = 1e-140
+_LARGEST_SHIFT = 1e150  # so that its square is a float
+_SAFE_SHIFT = 1e60  # a lower bound of what is beyond, with moments that are floats
+_LARGEST = sys.float_info.max
+_SMALLEST_PROBABILITY = sys.float_info.min  # below, products lose their digits, and then everything
 _LARGEST_LAPLACE_SHIFT = 1e100
 # In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
 _SMALLEST_NOISE_SHIFT = 1e-7
@@ -96,7 +101,7 @@ def register_mechanism(event_class: type[dp_event.DpEvent], *, samplable: bool =
     Args:
       event_class: the class; its instances must be hashable or have numbers as fields.
       samplable: whether the event may stand inside `PoissonSampledDpEvent`, that is, whether a record that is not sampled
-        leaves the mechanism running on the other records, with P as the law of its output (true for additive noise).
+        leaves the mechanism running on the other records, with P (of "add": Q) as the law of its output (true for additive noise).
 
     Returns:
       A decorator for a function (event, neighboring_relation) -> `Pllr` (its reverse is then the other direction) or
@@ -106,8 +111,8 @@ def register_mechanism(event_class: type[dp_event.DpEvent], *, samplable: bool =
 
     def register(function: _M) -> _M:
         _pair.register(event_class)(function)
-        if samplable:
-            _SAMPLABLE.add(event_class)
+        (_SAMPLABLE.add if samplable else _SAMPLABLE.discard)(event_class)
+        _cached_directions.cache_clear()
         if not event_class.__module__.startswith(("dp_accounting", "dp_edgeworth")):
             serialization.register_event(event_class.__name__, event_class)
         return function
@@ -131,7 +136,23 @@ def directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Direct
 
 def _directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Directions:
     pair = _pair(event, relation)
+    both = pair if isinstance(pair, Directions) else (pair,)
+    if not all(isinstance(one, Pllr) and _is_hashable(one) for one in both):
+        raise ValueError(f"The mechanism of `{type(event).__name__}` must return a hashable `Pllr`, or `Directions` of two. "
+                         f"Found {pair!r}.")
+    return _both(pair)
+
+
+def _both(pair: Pllr | Directions) -> Directions:
     return pair if isinstance(pair, Directions) else Directions(pair, reverse(pair))
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=16384)
@@ -150,20 +171,36 @@ def _gaussian(mu: float) -> Directions:
     """Both directions of a shift by mu standard deviations, at every scale that a float can have."""
     if mu == 0.0:
         return NO_LOSS
-    if not math.isfinite(mu * mu):
-        return NON_PRIVATE if math.isinf(mu) else Directions(DISJOINT, DISJOINT)
-    if mu < _SMALLEST_SHIFT:  # rounded up, as its square would underflow; nothing is known from below
-        tiny = RoundedUp((1.0, 0.0), (GaussianShift(_SMALLEST_SHIFT), NO_LOSS.remove))
-        return Directions(tiny, tiny)
-    pair = GaussianShift(mu)
-    return Directions(pair, pair)
+    return NON_PRIVATE if math.isinf(mu) else _mirrored(_normal(mu))
+
+
+def _normal(mu: float) -> Pllr:
+    """The pair of a shift 0 < mu < inf; where its square is no float it is rounded up."""
+    if mu < _SMALLEST_SHIFT:
+        return _rounded_up(GaussianShift(_SMALLEST_SHIFT), NO_LOSS.remove)
+    return GaussianShift(mu) if mu <= _LARGEST_SHIFT else _rounded_up(DISJOINT, GaussianShift(_SAFE_SHIFT))
+
+
+def _rounded_up(above: Pllr, below: Pllr) -> RoundedUp:
+    """A pair that is known between two others."""
+    return RoundedUp((1.0, 0.0), (above, below))
 
 
 def _shift(noise_multiplier: float, relation: NeighboringRelation) -> float:
     """Sensitivity over noise: 1 / noise, twice that where a record is replaced; infinite without noise."""
-    if noise_multiplier == 0.0:
-        return math.inf
-    return (2.0 if relation is RO else 1.0) / noise_multiplier
+    return _ratio(2.0 if relation is RO else 1.0, noise_multiplier)
+
+
+def _ratio(sensitivity: float, noise: float) -> float:
+    """Their ratio; 0 or infinite only where a factor is, otherwise the nearest positive float."""
+    if noise == 0.0 or math.isinf(sensitivity):
+        return math.inf if sensitivity > 0.0 else 0.0
+    return _positive(sensitivity / noise) if sensitivity > 0.0 and noise < math.inf else 0.0
+
+
+def _positive(value: float) -> float:
+    """What was positive and finite before rounding."""
+    return min(max(value, 5e-324), _LARGEST)
 
 
 @_pair.register(dp_event.NoOpDpEvent)
@@ -196,11 +233,10 @@ def _laplace(mu: float) -> Directions:
         return NON_PRIVATE
     if mu == 0.0:
         return NO_LOSS
-    if mu < _SMALLEST_SHIFT:  # rounded up; nothing is known from below
-        tiny = RoundedUp((1.0, 0.0), (LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
-        return Directions(tiny, tiny)
-    if mu > _LARGEST_LAPLACE_SHIFT:  # rounded up, so that sums of losses stay floats; nothing is known from below
-        return _mirrored(RoundedUp((1.0, 0.0), (DISJOINT, NO_LOSS.remove)))
+    if mu < _SMALLEST_SHIFT:  # nothing is known from below
+        return _mirrored(_rounded_up(LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
+    if mu > _LARGEST_LAPLACE_SHIFT:  # so that sums of losses stay floats
+        return _mirrored(_rounded_up(DISJOINT, LaplaceShift(_SAFE_SHIFT)))
     return _mirrored(LaplaceShift(mu))
 
 
@@ -257,51 +293,92 @@ def _mixture_parameters(event: dp_event.MixtureOfGaussiansDpEvent) -> tuple[floa
 
 
 def _mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pllr | Directions:
-    """Shifts in units of the noise with their probabilities, equal ones merged; one positive shift is plain sampling."""
-    if all(shift == 0.0 for shift, weight in zip(shifts, weights, strict=True) if weight > 0):
-        return NO_LOSS
-    if noise == 0.0:
-        return NON_PRIVATE
-    merged: dict[float, float] = {}
+    """Shifts in units of the noise with their probabilities, equal ones merged; rounded up and down where these are no floats."""
+    above: dict[float, float] = {}
+    below: dict[float, float] = {}
     for shift, weight in zip(shifts, weights, strict=True):
-        mu = shift / noise
+        mu = _ratio(shift, noise)
+        if weight > 0 and math.isinf(mu):
+            return NON_PRIVATE
         if weight > 0:
-            merged[mu] = merged.get(mu, 0.0) + weight
-    moving = sorted(mu for mu in merged if mu > 0)
-    if not moving:  # infinite noise
+            down, up = _sides(mu)
+            least = _least_probability(mu) if mu > 0.0 else 0.0
+            down = down if weight >= least else 0.0
+            above[up] = above.get(up, 0.0) + max(weight, least)
+            below[down] = below.get(down, 0.0) + weight
+    if max(above) == 0.0:
         return NO_LOSS
+    return _normals(above) if above == below else _rounded_up(_normals(above), _normals(below))
+
+
+def _sides(mu: float) -> tuple[float, float]:
+    """A shift, rounded down and up where its square is no float."""
+    if 0.0 < mu < _SMALLEST_SHIFT:
+        return 0.0, _SMALLEST_SHIFT
+    return (mu, mu) if mu <= _LARGEST_SHIFT else (_SAFE_SHIFT, _LARGEST)
+
+
+def _normals(weights: dict[float, float]) -> Pllr:
+    """N(0, 1) against a mixture of shifts, of which those beyond `_LARGEST_SHIFT` are a public coin; one shift is plain sampling."""
+    moving = sorted(mu for mu in weights if mu > 0.0)
+    if not moving:
+        return NO_LOSS.remove
     if len(moving) == 1:
-        return _sampled_gaussian(moving[0], min(merged[moving[0]], 1.0), AR)
-    chosen = sorted(merged)
-    if not math.isfinite(chosen[-1] ** 2):
-        return NON_PRIVATE
-    return NormalMixture(tuple(chosen), tuple(merged[mu] for mu in chosen))
+        return _sampled_normal(moving[0], min(weights[moving[0]], 1.0))
+    if moving[-1] > _LARGEST_SHIFT:
+        near = {mu: weight for mu, weight in weights.items() if mu <= _LARGEST_SHIFT}
+        total = math.fsum(near.values())
+        return Mixed((total, weights[moving[-1]]), (_normals({mu: weight / total for mu, weight in near.items()}), DISJOINT))
+    return NormalMixture(tuple(sorted(weights)), tuple(weights[mu] for mu in sorted(weights)))
+
+
+def _least_probability(scale: float) -> float:
+    """Below, a sampling probability times losses of this scale is no float with all its digits."""
+    return min(_SMALLEST_PROBABILITY / min(max(scale, _SMALLEST_SHIFT), 1.0), 1.0)
+
+
+def _sampled(pair: Pllr, p: float, scale: float) -> Pllr:
+    """`subsample`; more samples have more loss, so p is rounded up where that is needed."""
+    least = _least_probability(scale)
+    return subsample(pair, p) if p >= least else _rounded_up(subsample(pair, least), NO_LOSS.remove)
+
+
+def _sampled_normal(mu: float, p: float) -> Pllr:
+    return _sampled(_normal(mu), p, mu)
+
+
+def _symmetric(kind: type[SampledReplacement | SampledWithoutReplacement], mu: float, p: float) -> Pllr:
+    """A pair of these classes, rounded up where mu^2 or p mu is no float: at last an infinite loss with probability p."""
+    least = _least_probability(mu)
+    more = max(p, least)
+    above = Atoms((0.0, 1.0 - more, more), (more, 1.0 - more, 0.0)) if mu > _LARGEST_SHIFT else kind(max(mu, _SMALLEST_SHIFT), more)
+    below = kind(mu if mu <= _LARGEST_SHIFT else _SAFE_SHIFT, p) if mu >= _SMALLEST_SHIFT and p >= least else NO_LOSS.remove
+    return above if above == below else _rounded_up(above, below)
 
 
 def _sampled_gaussian(mu: float, p: float, relation: NeighboringRelation) -> Pllr | Directions:
     """Poisson sampling of Gaussian noise; `mu` is the shift of one record (not doubled under REPLACE_ONE)."""
     if p == 0.0 or mu == 0.0:
         return NO_LOSS
-    if not math.isfinite(mu * mu):
+    if math.isinf(mu):
         return NON_PRIVATE
-    if relation is RO:
-        return _gaussian(2.0 * mu) if p == 1.0 else SampledReplacement(mu, p)
-    if p == 1.0 or mu < _SMALLEST_SHIFT:
-        return _gaussian(mu)
-    return subsample(GaussianShift(mu), p)
+    if relation is not RO:
+        return _sampled_normal(mu, p)
+    return _normal(_positive(2.0 * mu)) if p == 1.0 else _symmetric(SampledReplacement, mu, p)
 
 
 def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
     """Shift of the one Gaussian that a composition of Gaussians is."""
-    total = 0.0
+    total, without_noise = 0.0, False
     for leaf, count in leaves(inside):
         if isinstance(leaf, dp_event.NonPrivateDpEvent):
             return math.inf
         if not isinstance(leaf, dp_event.GaussianDpEvent):
             raise UnsupportedLeafError(event, f"{message} Found {leaf}.")
         noise = _validate.at_least_zero("noise_multiplier", leaf.noise_multiplier)
-        total = math.hypot(total, math.sqrt(count) * _shift(noise, AR))
-    return total
+        without_noise |= noise == 0.0
+        total = min(math.hypot(total, math.sqrt(count) * _shift(noise, AR)), _LARGEST)
+    return math.inf if without_noise else total
 
 
 @register_mechanism(dp_event.PoissonSampledDpEvent)
@@ -309,8 +386,8 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
     """Probabilities of nested samplings multiply; then one additive noise, or Gaussians of combined shift."""
     p, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
-        p *= _validate.probability("sampling_probability", inner.sampling_probability)
-        inner = inner.event
+        share = _validate.probability("sampling_probability", inner.sampling_probability)
+        p, inner = _positive(p * share) if p > 0.0 and share > 0.0 else 0.0, inner.event
     if not isinstance(inner, dp_event.DpEvent):
         raise ValueError(f"`event` must be a `DpEvent`. Found {inner!r}.")
     contents = list(leaves(inner))
@@ -328,12 +405,20 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
     base = directions(leaf, relation)
     if p == 0.0:
         return NO_LOSS
-    if base in (NO_LOSS, NON_PRIVATE):
+    if base is NO_LOSS or base is NON_PRIVATE:
         return base
     if isinstance(leaf, dp_event.MixtureOfGaussiansDpEvent):
         noise, shifts, weights = _mixture_parameters(leaf)
-        return _mixture(noise, [0.0, *shifts], (1.0 - p, *(p * weight for weight in weights)))
-    return subsample(base.remove, p)
+        return _mixture(noise, [0.0, *shifts], (1.0 - p, *(_positive(p * weight) if weight > 0 else 0.0 for weight in weights)))
+    return _sampled_directions(base, p)
+
+
+def _sampled_directions(base: Directions, p: float) -> Pllr | Directions:
+    """Of both: without the record it is P of "remove", and Q of "add", that the record is mixed into."""
+    (remove, with_record), scales = (base.remove, reverse(base.add)), [pair.loss_scale or 1.0 for pair in base]
+    if remove == with_record:
+        return _sampled(remove, p, scales[0])
+    return Directions(_sampled(remove, p, scales[0]), reverse(_sampled(with_record, p, scales[1])))
 
 
 @register_mechanism(dp_event.SampledWithoutReplacementDpEvent)
@@ -344,16 +429,18 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     sample = _validate.integer("sample_size", event.sample_size, 0)
     if sample > size:
         raise ValueError(f"`sample_size` must be at most `source_dataset_size`, {size}. Found {sample}.")
-    mu = 2.0 * _combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
-                               "`GaussianDpEvent` or a composition of them.")
-    if sample == 0 or mu == 0.0:
+    shift = _combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
+                            "`GaussianDpEvent` or a composition of them.")
+    if sample == 0 or shift == 0.0:
         return NO_LOSS
-    if math.isinf(mu):
+    if math.isinf(shift):
         return NON_PRIVATE
+    mu, p = _positive(2.0 * shift), sample / size
     if sample == size:
-        return _gaussian(mu)
-    p = sample / size
-    return SampledWithoutReplacement(mu, p) if math.isfinite(mu * mu) else NON_PRIVATE
+        return _normal(mu)
+    if p == 1.0:  # rounded up
+        return _rounded_up(_normal(mu), _symmetric(SampledWithoutReplacement, mu, math.nextafter(1.0, 0.0)).dominated)
+    return _symmetric(SampledWithoutReplacement, mu, p)
 
 
 @register_mechanism(dp_event.SingleEpochTreeAggregationDpEvent)
@@ -367,7 +454,8 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     steps = [_validate.integer("step_counts", count, 0) for count in listed]
     if max(steps) == 0:
         raise ValueError(f"`step_counts` must have a positive entry. Found {counts!r}.")
-    return _gaussian(math.sqrt(max(steps).bit_length()) * _shift(noise, relation))
+    shift = _shift(noise, relation)
+    return _gaussian(min(math.sqrt(max(steps).bit_length()) * shift, math.inf if noise == 0.0 else _LARGEST))
 
 
 @register_mechanism(dp_event.TruncatedSubsampledGaussianDpEvent)
@@ -375,7 +463,8 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089).
 
     If it is, the record displaces another one: a replacement of twice the sensitivity with the conditional probability of
-    being in the batch; otherwise plain Poisson sampling. The same pair as dp-accounting's, in every relation.
+    being in the batch; otherwise plain Poisson sampling. The same pair as dp-accounting's, in every relation. The probabilities are
+    scipy's, within about 4e-13 of themselves, which is not part of the interval.
     """
     size = _validate.integer("dataset_size", event.dataset_size, 0)
     p = _validate.probability("sampling_probability", event.sampling_probability)
@@ -389,21 +478,20 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
     full = float(stats.binom.sf(float(batch - 1), float(size - 1), p))
     if full == 0.0:
         return plain
-    conditional = min(1.0, float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size)
-    displaced = _sampled_gaussian(2.0 * _shift(noise, AR), conditional, RO)
-    pairs = [pair if isinstance(pair, Directions) else Directions(pair, reverse(pair)) for pair in (displaced, plain)]
-    return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(*pairs, strict=True)))
+    conditional = min(1.0, _positive(float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size))
+    displaced = _sampled_gaussian(_positive(2.0 * _shift(noise, AR)), conditional, RO)
+    return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(_both(displaced), _both(plain), strict=True)))
 
 
 @register_mechanism(AdditiveNoiseDpEvent, samplable=True)
 def _additive_noise(event: AdditiveNoiseDpEvent, relation: NeighboringRelation) -> Directions:
     noise, scale = additive_noise.validated(event.distribution, event.parameters)
-    sensitivity = _validate.at_least_zero("sensitivity", event.sensitivity) * (2.0 if relation is RO else 1.0)
+    shift = _ratio(_validate.at_least_zero("sensitivity", event.sensitivity), scale)
+    factor = (2.0 if relation is RO else 1.0) / (noise.gaussian_scale or 1.0)
+    shift = _positive(factor * shift) if 0.0 < shift < math.inf else shift
     if noise.gaussian_scale is not None:
-        return _gaussian(sensitivity / (scale * noise.gaussian_scale))
-    if noise.is_laplace:
-        return _laplace(sensitivity / scale)
-    return _noise_shift(noise, sensitivity / scale)
+        return _gaussian(shift)
+    return _laplace(shift) if noise.is_laplace else _noise_shift(noise, shift)
 
 
 def _noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions:
@@ -414,10 +502,10 @@ def _noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Direction
         return NON_PRIVATE
     pair: Pllr = NoiseShift(noise, shift)
     if shift < _SMALLEST_NOISE_SHIFT:
-        pair = RoundedUp((1.0, 0.0), (NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove))
+        pair = _rounded_up(NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove)
     elif shift > _LARGEST_NOISE_SHIFT:
-        pair = RoundedUp((1.0, 0.0), (DISJOINT, NO_LOSS.remove))
-    return Directions(pair, pair)
+        pair = _rounded_up(DISJOINT, NO_LOSS.remove)
+    return _mirrored(pair)
 
 
 @register_mechanism(PllrMomentsDpEvent)

@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from dp_edgeworth import _validate
+
 # log of the relative accuracy of every rule before division by the number of compositions.
 DIGITS = 40.0
 MOST_NODES = 600_000
@@ -425,35 +427,54 @@ class Mixed(Pllr):
     weights: tuple[float, ...]
     parts: tuple[Pllr, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _validate.mixture("weights", self.weights))
+        object.__setattr__(self, "parts", tuple(_validate.sequence("parts", self.parts)))
+        if len(self.parts) != len(self.weights) or not all(isinstance(part, Pllr) for part in self.parts):
+            raise ValueError(f"`parts` must be `Pllr`s, as many as `weights`, {len(self.weights)}. Found {self.parts!r}.")
+
+    @property
+    def mirror(self) -> bool:  # type: ignore[override]
+        return all(part.mirror for part in self.parts)
+
+    @property
+    def _used(self) -> list[Pllr]:
+        return [part for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0]
+
     @property
     def supremum(self) -> float:  # type: ignore[override]
-        return max(part.supremum for part in self.parts)
+        return max(part.supremum for part in self._used)
 
     @property
     def finite_supremum(self) -> float:
-        return max(part.finite_supremum for part in self.parts)
+        return max(part.finite_supremum for part in self._used)
 
     def largest_kept(self, log_tail: float) -> float:
-        return max(part.largest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
+        return max(part.largest_kept(log_tail) for part in self._used)
 
     def smallest_kept(self, log_tail: float) -> float:
-        return min(part.smallest_kept(log_tail) for weight, part in zip(self.weights, self.parts, strict=True) if weight > 0)
+        return min(part.smallest_kept(log_tail) for part in self._used)
 
     @property
     def infimum(self) -> float:  # type: ignore[override]
-        return min(part.infimum for part in self.parts)
+        return min(part.infimum for part in self._used)
 
     @property
     def loss_scale(self) -> float:
-        return max(part.loss_scale for part in self.parts)
+        return max(part.loss_scale for part in self._used)
 
     @property
     def supremum_error(self) -> float:
-        return max(part.supremum_error for part in self.parts)
+        return max(part.supremum_error for part in self._used)
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
-        return all(part.atomic for part in self.parts)
+        return all(part.atomic for part in self._used)
+
+    @property
+    def dominated(self) -> Pllr:
+        below = tuple(part.dominated for part in self.parts)
+        return self if all(a is b for a, b in zip(below, self.parts, strict=True)) else Mixed(self.weights, below)
 
     @property
     def infinite_mass(self) -> float:  # type: ignore[override]
@@ -477,19 +498,17 @@ class Mixed(Pllr):
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         logs: list[np.ndarray] = []
         for weight, part in zip(self.weights, self.parts, strict=True):
-            value = part.log_hockey_stick(epsilon)
-            if value is None:
-                return None
             if weight > 0:
+                value = part.log_hockey_stick(epsilon)
+                if value is None:
+                    return None
                 logs.append(math.log(weight) + value)
         return np.asarray(np.logaddexp.reduce(np.array(logs)))
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundedUp(Mixed):
-    """A mixture that is known to have more loss than the true pair, of which nothing is known from below."""
-
-    mirror = True
+    """A mixture that is known to have more loss than the true pair; its last part, of weight 0, has less."""
 
     @property
     def dominated(self) -> Pllr:
@@ -501,10 +520,11 @@ def reverse(pllr: Pllr) -> Pllr:
     if pllr.mirror:
         return pllr
     if isinstance(pllr, Mixed):
-        return Mixed(pllr.weights, tuple(reverse(part) for part in pllr.parts))
+        return dataclasses.replace(pllr, parts=tuple(reverse(part) for part in pllr.parts))
     return pllr.inner if isinstance(pllr, Reversed) else Reversed(pllr)
 
 
 def subsample(pllr: Pllr, probability: float) -> Pllr:
-    """(P, (1-p) P + p Q); p = 1 changes nothing."""
+    """(P, (1-p) P + p Q), 0 < p <= 1; p = 1 changes nothing."""
+    probability = _validate.positive("probability", _validate.probability("probability", probability))
     return pllr if probability == 1.0 else Subsampled(pllr, probability)

@@ -14,6 +14,7 @@ import sys
 import warnings
 
 import dp_accounting as dpa
+import mpmath
 import numpy as np
 import pytest
 from cases import AR, BY_NAME, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
@@ -322,3 +323,128 @@ def test_huge_counts_have_two_ends(event, mean, deviation, delta):
 def test_the_curve_without_sampling_is_an_upper_end():
     found = EdgeworthIntervalAccountant().compose(sampled(0.5, gaussian(1e-12)), 10**15).get_epsilon(1e-5)
     assert found <= EdgeworthIntervalAccountant().compose(gaussian(1e-12), 10**15).get_epsilon(1e-5) * (1.0 + 1e-9)
+
+
+# one use, on every scale -----------------------------------------------------------------------------------------------
+
+
+def normal_mixture_delta(p_law, q_law, epsilon):
+    """max_x Q(> x) - e^eps P(> x) of two mixtures of N(c, 1), lists of (weight, c) with the same N(0, 1) part left out, as -expm1."""
+    def excess(x):  # log-likelihood ratio less epsilon; 1 + sum w (e^{c x - c^2/2} - 1) loses no digit of a tiny weight
+        logs = [mpmath.log1p(mpmath.fsum(w * mpmath.expm1(c * x - c * c / 2) for w, c in law)) for law in (q_law, p_law)]
+        return logs[0] - logs[1] - epsilon
+
+    low, high = mpmath.mpf(0), mpmath.asinh(mpmath.mpf(10) ** 25)
+    for _ in range(160):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(mpmath.sinh(middle)) < 0 else (low, middle)
+    x = mpmath.sinh(high)
+    rest, moved = mpmath.ncdf(-x), [mpmath.fsum(w * (mpmath.ncdf(c - x) - mpmath.ncdf(-x)) for w, c in law) for law in (q_law, p_law)]
+    return moved[0] - moved[1] - mpmath.expm1(epsilon) * (rest + moved[1])
+
+
+@pytest.mark.parametrize("noise", [0.2, 1.0, 1e6, 9962363447102586.0])
+@pytest.mark.parametrize("p", [0.01, 1.0878156786593e-12, 1e-27, 1e-290])
+@pytest.mark.parametrize("kind", ["replacement", "mixture"])
+def test_one_use_in_80_digits(kind, p, noise):
+    """The x where the loss is epsilon is found on every scale: 60 Newton steps from log(1/p)/mu did not reach it."""
+    with mpmath.workdps(80):
+        rare, mu = mpmath.mpf(p), 1 / mpmath.mpf(noise)
+        if kind == "replacement":
+            event, relation, laws = sampled(p, gaussian(noise)), RO, ([(rare, -mu)], [(rare, mu)])
+        else:
+            inner = dp_event.MixtureOfGaussiansDpEvent(noise, [1.0, 0.25], [0.5, 0.5])
+            event, relation, laws = sampled(p, inner), AR, ([], [(rare / 2, mu), (rare / 2, mu / 4)])
+        accountant = EdgeworthIntervalAccountant(relation).compose(event)
+        for epsilon in (0.0, 0.3 * p / noise, p / noise):
+            lower, _, upper = accountant.get_delta_interval(epsilon)
+            exact = normal_mixture_delta(*laws, mpmath.mpf(epsilon))
+            assert lower <= exact <= upper, (epsilon, float(exact))
+            assert accountant.get_epsilon(float(exact) / 2) > 0.0
+        assert accountant.get_delta(0.0) <= (1 + 1e-11) * normal_mixture_delta(*laws, mpmath.mpf(0))
+
+
+def test_products_of_small_numbers_in_a_slope():
+    """p mu = 1e-350 is no float; delta is at most 2 p mu per use."""
+    accountant = EdgeworthIntervalAccountant(RO).compose(sampled(1e-200, gaussian(1e150)), 2)
+    assert accountant.get_epsilon(1e-5) <= 1e-6
+
+
+# products and ratios that are no floats ----------------------------------------------------------------------------------
+
+
+UNDERFLOWS = [
+    (sampled(1e-200, sampled(1e-200, gaussian(1.0))), AR),
+    (sampled(1e-200, sampled(1e-200, gaussian(1.0))), RO),
+    (sampled(1e-200, gaussian(1e139)), RO),
+    (dp_edgeworth.AdditiveNoiseDpEvent("norm", {"scale": 1e300}, 1e-300), AR),
+    (dp_edgeworth.AdditiveNoiseDpEvent("logistic", {"scale": 1e300}, 1e-300), AR),
+    (dp_event.MixtureOfGaussiansDpEvent(1e300, [1e-300], [1.0]), AR),
+    (dp_event.MixtureOfGaussiansDpEvent(1e200, [0, 1e-200, 2e-200], [0.5, 0.25, 0.25]), AR),
+    (sampled(5e-324, dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 2.0], [0.5, 0.5])), AR),
+    (sampled(1e-200, sampled(1e-200, laplace(1.0))), AR),
+    (sampled(1e-200, laplace(1e200)), AR),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), UNDERFLOWS, ids=str)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_loss_that_underflows_is_not_none(event, relation, count):
+    """The exact delta(0) is positive and below 1e-300; the exact epsilon(0) is infinite, for Laplace and logistic noise positive."""
+    accountant = EdgeworthIntervalAccountant(relation).compose(event, count)
+    epsilon, delta = accountant.get_epsilon_interval(0.0), accountant.get_delta_interval(0.0)
+    bounded = "Laplace" in str(event) or "logistic" in str(event)
+    assert epsilon.upper > 0.0 if bounded else epsilon.upper == math.inf
+    assert delta.lower <= 1e-300 and 0.0 < delta.upper < 1e-5
+    assert accountant.get_epsilon(1e-5) <= 1e-6
+
+
+def test_sampling_of_the_non_private_is_non_private_however_rare():
+    assert EdgeworthIntervalAccountant().compose(sampled(1e-200, sampled(1e-200, dpa.NonPrivateDpEvent()))).get_delta(1.0) == 1.0
+
+
+HUGE = [  # which delta(epsilon) is within 1e-100 of, for every epsilon up to 1e50
+    (sampled(1e-6, gaussian(1e-200)), AR, 1e-6),
+    (sampled(1e-6, gaussian(1e-200)), RO, 1e-6),
+    (sampled(1e-6, gaussian(1e-310)), AR, 1e-6),
+    (sampled(0.01, laplace(1e-310)), AR, 0.01),
+    (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1e200], [0.75, 0.25]), AR, 0.25),
+    (dp_event.MixtureOfGaussiansDpEvent(1e-160, [0, 1, 2], [0.75, 0.125, 0.125]), AR, 0.25),
+    (dpa.SampledWithoutReplacementDpEvent(10**6, 1, gaussian(1e-200)), RO, 1e-6),
+    (dpa.TruncatedSubsampledGaussianDpEvent(10**6, 1e-6, 100, 1e-200), AR, 1e-6),
+    (gaussian(1e-200), AR, 1.0),
+    (laplace(1e-310), AR, 1.0),
+]
+
+
+@pytest.mark.parametrize(("event", "relation", "delta"), HUGE, ids=str)
+def test_a_sample_without_noise_to_speak_of_is_still_a_sample(event, relation, delta):
+    """1 - (1 - delta)^m, whether anything was sampled, at every epsilon; only noise 0 itself is non-private."""
+    for count in (1, 3):
+        accountant = EdgeworthIntervalAccountant(relation).compose(event, count)
+        once = -math.expm1(count * math.log1p(-delta)) if delta < 1.0 else 1.0
+        for epsilon in (1.0, 1e3, 1e40):
+            found = accountant.get_delta_interval(epsilon)
+            assert once * (1 - 1e-10) <= found.lower <= once * (1 + 1e-12)
+            assert once * (1 - 1e-12) <= found.upper <= once * (1 + 1e-9)
+        assert accountant.get_epsilon(1.0) == 0.0
+        if delta < 1.0:
+            assert accountant.get_epsilon(once * 1.01) < 1.0
+
+
+def test_mixtures_with_one_shift_that_is_no_float():
+    """Half the time a shift of 1e200: delta(eps) = 1/2 + 1/2 delta_N(1)(eps + log 2)."""
+    accountant = EdgeworthIntervalAccountant().compose(dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 1e200], [0.5, 0.5]))
+    for epsilon in (0.0, 0.5, 3.0):
+        delta = 0.5 + 0.5 * float(gaussian_delta(1.0, exact(epsilon) + mpmath.log(2)))
+        found = accountant.get_delta_interval(epsilon)
+        assert found.lower <= delta <= found.upper < delta + 0.1
+
+
+def test_samples_of_almost_everything_without_replacement():
+    """(10^17 - 1) / 10^17 is 1 as a float: bounded by the whole, a Gaussian of shift 2 sqrt(10)."""
+    event = dpa.SampledWithoutReplacementDpEvent(10**17, 10**17 - 1, gaussian(1.0))
+    found = EdgeworthIntervalAccountant(RO).compose(event, 10).get_delta_interval(40.0)
+    delta = float(gaussian_delta(40.0, exact(40.0)))
+    assert delta * (1 - 1e-5) <= found.lower <= delta * (1 + 1e-9) and delta * (1 - 1e-9) <= found.upper <= delta * (1 + 1e-5)
+    dp_edgeworth.explain(repeated(event, 10), target_delta=1e-5, neighboring_relation=RO)

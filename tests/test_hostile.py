@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cases import AR, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
 from dp_accounting import dp_event, privacy_accountant
+from scipy import special
 
 import dp_edgeworth
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, planning, statement
@@ -210,3 +211,64 @@ def test_a_relation_is_not_its_name(relation):
                 lambda: EdgeworthIntervalAccountant(relation)):
         with pytest.raises(ValueError, match=r"`neighboring_relation` must be a `NeighboringRelation`. Found"):
             ask()
+
+
+@attr.s(frozen=True, auto_attribs=True)
+class AnyPairDpEvent(dpa.DpEvent):
+    """Its mechanism returns what it is told to."""
+
+    number: int = 0
+
+
+RETURNED = {
+    "nothing": lambda: None,
+    "no pairs": lambda: dp_edgeworth.Directions(None, None),
+    "half": lambda: dp_edgeworth.Directions(dp_edgeworth.GaussianShift(1.0), None),
+    "number": lambda: 1.0,
+    "nan": lambda: dp_edgeworth.GaussianShift(math.nan),
+    "nan mass": lambda: dp_edgeworth.Atoms((math.nan, 0.5), (0.5, 0.5)),
+    "no law": lambda: dp_edgeworth.Atoms((0.25, 0.25), (0.25, 0.25)),
+    "unequal": lambda: dp_edgeworth.Atoms((0.5, 0.5), (0.5, 0.25, 0.25)),
+    "unhashable": lambda: attr.make_class("Unhashable", [], bases=(dp_edgeworth.Pllr,), eq=True)(),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_what_a_registered_mechanism_returns(name):
+    dp_edgeworth.register_mechanism(AnyPairDpEvent, samplable=True)(lambda event, relation: RETURNED[name]())
+    accountant = EdgeworthIntervalAccountant().compose(gaussian(3.0))
+    before = state(accountant)
+    for event in (AnyPairDpEvent(), sampled(0.5, AnyPairDpEvent(1)), composed(gaussian(1.0), AnyPairDpEvent(2))):
+        with pytest.raises(ValueError, match="must"):
+            accountant.compose(event, 10)
+        assert state(accountant) == before
+
+
+def test_lists_and_arrays_make_pairs():
+    dp_edgeworth.register_mechanism(AnyPairDpEvent)(lambda event, relation: dp_edgeworth.Atoms([0.25, 0.75], np.array([0.75, 0.25])))
+    assert EdgeworthIntervalAccountant().compose(AnyPairDpEvent()).get_epsilon(0.0) == pytest.approx(math.log(3.0), rel=1e-13)
+
+
+def test_registering_again_replaces_the_mechanism():
+    for epsilon in (1.0, 3.0):
+        dp_edgeworth.register_mechanism(AnyPairDpEvent)(lambda event, relation: dp_edgeworth.LaplaceShift(epsilon))  # noqa: B023
+        assert EdgeworthIntervalAccountant().compose(AnyPairDpEvent()).get_epsilon(0.0) == pytest.approx(epsilon, rel=1e-13)
+    assert not EdgeworthIntervalAccountant().supports(sampled(0.5, AnyPairDpEvent()))
+
+
+def test_both_directions_of_a_registered_mechanism_are_sampled():
+    """delta_add(eps) = (1 - (1 - p) e^eps) delta_N(1)(eps - log((1 - (1 - p) e^eps) / p)): the record is mixed into Q of "add"."""
+    p, epsilon, (small, large) = 0.5, 0.4, (0.1, 1.0)
+
+    def gaussian_delta(eps, mu):
+        return special.ndtr(mu / 2 - eps / mu) - math.exp(eps) * special.ndtr(-mu / 2 - eps / mu)
+
+    share = 1.0 - (1.0 - p) * math.exp(epsilon)
+    add = {mu: share * gaussian_delta(epsilon - math.log(share / p), mu) for mu in (small, large)}
+    remove = {mu: p * gaussian_delta(math.log1p(math.expm1(epsilon) / p), mu) for mu in (small, large)}
+    for mu_remove, mu_add in ((small, large), (large, small), (large, large)):
+        pairs = dp_edgeworth.Directions(dp_edgeworth.GaussianShift(mu_remove), dp_edgeworth.GaussianShift(mu_add))
+        dp_edgeworth.register_mechanism(AnyPairDpEvent, samplable=True)(lambda event, relation: pairs)  # noqa: B023
+        found = EdgeworthIntervalAccountant().compose(sampled(p, AnyPairDpEvent())).get_delta_interval(epsilon)
+        exact = max(remove[mu_remove], add[mu_add])
+        assert found.lower <= exact <= found.upper <= exact * (1 + 1e-10)

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from mpmath import mp
 import dp_edgeworth
 from dp_edgeworth import mechanisms
 from dp_edgeworth.composition import Composition, leaves
-from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift
-from dp_edgeworth.pllr import Demand, Mixed, reverse, subsample
+from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
+from dp_edgeworth.pllr import Demand, Mixed, RoundedUp, reverse, subsample
 
 ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
 ORDER = 6
@@ -182,3 +183,67 @@ def test_public_names_build_pairs():
     pair = dp_edgeworth.subsample(dp_edgeworth.GaussianShift(1.0), 0.1)
     assert dp_edgeworth.reverse(dp_edgeworth.reverse(pair)) == pair
     assert hash(pair) == hash(dp_edgeworth.subsample(dp_edgeworth.GaussianShift(1.0), 0.1))
+
+
+def test_parts_of_weight_zero_do_not_count():
+    """The pure epsilon of Laplace noise 1 is 1, whatever a coin that never falls would choose."""
+    for never in (LaplaceShift(3.0), GaussianShift(2.0), Atoms((0.5, 0.5), (1.0, 0.0))):
+        mixed = Mixed((1.0, 0.0), (LaplaceShift(1.0), never))
+        assert (mixed.supremum, mixed.finite_supremum, mixed.infimum, mixed.loss_scale) == (1.0, 1.0, -1.0, 1.0)
+        assert float(np.exp(mixed.log_hockey_stick(np.array(0.5)))) == pytest.approx(-math.expm1(-0.25), rel=1e-13)
+
+
+def test_what_is_known_from_below_of_a_mixture():
+    """delta(1) of the lower side is 1/2 (1 - e^{-1/2}) of Laplace(1/2) and nothing of what was rounded up."""
+    tiny = RoundedUp((1.0, 0.0), (GaussianShift(1.0), Atoms((1.0,), (1.0,))))
+    mixed = Mixed((0.5, 0.5), (LaplaceShift(2.0), tiny))
+    below = mixed.dominated
+    assert float(np.exp(below.log_hockey_stick(np.array(1.0)))) == pytest.approx(-0.5 * math.expm1(-0.5), rel=1e-13)
+    assert reverse(mixed).dominated == reverse(below)
+    exact = Mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0)))
+    assert exact.dominated is exact
+
+
+def test_rounding_up_survives_reversal():
+    sampled, nothing = subsample(GaussianShift(1.0), 0.1), Atoms((1.0,), (1.0,))
+    assert reverse(RoundedUp((1.0, 0.0), (sampled, nothing))) == RoundedUp((1.0, 0.0), (reverse(sampled), nothing))
+    assert reverse(RoundedUp((1.0, 0.0), (GaussianShift(1.0), nothing))).mirror
+
+
+BAD_PAIRS = {
+    "p_masses": lambda: Atoms((math.nan, 0.5), (0.5, 0.5)),
+    "p_masses'": lambda: Atoms((0.25, 0.25), (0.25, 0.25)),
+    "p_masses''": lambda: Atoms(((0.5,), (0.5,)), (0.5, 0.5)),
+    "p_masses'''": lambda: Atoms((), ()),
+    "q_masses": lambda: Atoms((0.5, 0.5), (0.3, 0.3)),
+    "q_masses'": lambda: Atoms((0.5, 0.5), (0.3, 0.3, 0.4)),
+    "q_masses''": lambda: Atoms((0.5, 0.5), (1.5, -0.5)),
+    "losses": lambda: Atoms((0.5, 0.5), (0.5, 0.5), losses=(0.0,)),
+    "mu": lambda: GaussianShift(math.nan),
+    "mu'": lambda: GaussianShift(-1.0),
+    "mu''": lambda: GaussianShift(math.inf),
+    "mu'''": lambda: LaplaceShift(math.nan),
+    "mu''''": lambda: LaplaceShift("1"),
+    "shifts": lambda: NormalMixture((0.0, 1.0, 2.0), (0.5, 0.5)),
+    "shifts[1]": lambda: NormalMixture((0.0, math.inf), (0.5, 0.5)),
+    "max(shifts)": lambda: NormalMixture((0.0, 1.0), (1.0, 0.0)),
+    "weights": lambda: NormalMixture((0.0, 1.0), (0.5, 0.4)),
+    "weights'": lambda: Mixed((0.5, 0.6), (GaussianShift(1.0), GaussianShift(2.0))),
+    "parts": lambda: Mixed((0.5, 0.5), (GaussianShift(1.0),)),
+    "parts'": lambda: Mixed((0.5, 0.5), (GaussianShift(1.0), None)),
+    "probability": lambda: subsample(GaussianShift(1.0), 2.0),
+    "probability'": lambda: subsample(GaussianShift(1.0), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PAIRS)
+def test_bad_pairs_are_refused_by_name(name):
+    with pytest.raises(ValueError, match=re.escape(f"`{name.rstrip(chr(39))}` must")):
+        BAD_PAIRS[name]()
+
+
+def test_sequences_of_any_type_make_the_same_pair():
+    assert Atoms([0.25, 0.75], np.array([0.75, 0.25])) == Atoms((0.25, 0.75), (0.75, 0.25))
+    assert hash(NormalMixture(np.array([0, 1]), [0.5, 0.5])) == hash(NormalMixture((0.0, 1.0), (0.5, 0.5)))
+    assert Mixed([0.5, 0.5], [GaussianShift(1), GaussianShift(2)]) == Mixed((0.5, 0.5), (GaussianShift(1.0), GaussianShift(2.0)))
+    assert sum(Atoms((0.5, 0.5 + 4e-10), (0.5, 0.5)).p_masses) == pytest.approx(1.0, abs=1e-15)
