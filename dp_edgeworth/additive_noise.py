@@ -93,7 +93,7 @@ def validated(distribution: Any, parameters: Any) -> tuple[AdditiveNoise, float]
     """
     family = getattr(stats, distribution, None) if isinstance(distribution, str) else None
     if not isinstance(family, stats.rv_continuous):
-        raise ValueError(f"`distribution` must name a continuous distribution of scipy.stats. Found {distribution!r}.")
+        raise ValueError(f"`distribution` must name a continuous distribution of scipy.stats. Found {_validate.shown(distribution)}.")
     names = [*(family.shapes.replace(" ", "").split(",") if family.shapes else []), "loc", "scale"]
     given = {name: _validate.finite(f"parameters[{name!r}]", value) for name, value in parameters}
     unknown, missing = set(given) - set(names), set(names) - set(given) - {"loc", "scale"}
@@ -319,7 +319,7 @@ def discrete_gaussian(event: Any, sigma: float, sensitivity: int, most_atoms: in
     """
     reach = math.ceil(39.0 * sigma) + 1 if math.isfinite(sigma) else math.inf
     if 2 * reach + sensitivity > most_atoms:
-        raise ValueError(f"`sigma` and `sensitivity` must need at most {most_atoms} points. Found {event!r}.")
+        raise ValueError(f"`sigma` and `sensitivity` must need at most {most_atoms} points. Found {_validate.shown(event)}.")
     x = np.arange(-reach, reach + sensitivity + 1, dtype=float)
     with np.errstate(under="ignore"):
         p, q = np.exp(-0.5 * (x / sigma) ** 2), np.exp(-0.5 * ((x - sensitivity) / sigma) ** 2)

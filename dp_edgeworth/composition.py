@@ -65,7 +65,7 @@ def leaves(event: dp_event.DpEvent, count: int = 1) -> Iterator[tuple[dp_event.D
 def _children(event: dp_event.ComposedDpEvent) -> list[dp_event.DpEvent]:
     events = event.events
     if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable) or getattr(events, "ndim", 1) == 0:
-        raise ValueError(f"`events` must be a sequence of `DpEvent`s. Found {events!r}.")
+        raise ValueError(f"`events` must be a sequence of `DpEvent`s. Found {_validate.shown(events)}.")
     return list(events)
 
 

@@ -31,9 +31,9 @@ import numpy as np
 from dp_edgeworth.characteristic import log_characteristic
 from dp_edgeworth.composition import EPSILON, Block, blocks, grouped
 from dp_edgeworth.envelope import nested_uniforms
-from dp_edgeworth.pllr import Demand, Pllr, Reversed
+from dp_edgeworth.pllr import Demand, Pllr, Reversed, RuleTooLargeError
 
-_FEW_LEAVES = 16
+_FEW_LEAVES, _MOST_NODES = 16, 4_000
 _MOST_TALLIES = 8
 STEPS_PER_OCTAVE = 3  # of the ladder of tilts
 # Lengths of the uniform laws of an envelope, in units of the period. Of shorter ones only the sum of squares is kept.
@@ -53,7 +53,7 @@ class Sum(Hashable, Protocol):
 
 
 def _cgf(leaves: Iterable[Block], variance: float, tilts: np.ndarray) -> np.ndarray:
-    """Rows K, K', K'' and the rounding bound of K of "remove"."""
+    """Rows K, K', K'' and the rounding bound of K of "remove"; RuleTooLargeError where many leaves need many nodes each."""
     result = np.zeros((4, len(tilts)))
     if variance > 0.0:
         result[0] = 0.5 * variance * tilts * (tilts + 1.0)
@@ -61,6 +61,9 @@ def _cgf(leaves: Iterable[Block], variance: float, tilts: np.ndarray) -> np.ndar
         result[2] = variance
         result[3] = 4.0 * EPSILON * np.abs(result[0])
     for block in leaves:
+        members, nodes = block.rule.values.shape
+        if members > 1 and nodes > _MOST_NODES:  # tilts that far up are rarely those that count
+            raise RuleTooLargeError(f"{members} rules of {nodes} nodes")
         result += block.cgf(tilts)
     return result
 

@@ -129,7 +129,7 @@ def directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Direct
     """
     try:
         # The text tells 2 from 2.0, which are equal but not both legal everywhere.
-        return _cached_directions(event, relation, repr(event))
+        return _cached_directions(event, relation, _validate.shown(event))
     except TypeError:  # an event with an unhashable field, such as a 0-d array
         return _directions(event, relation)
 
@@ -139,7 +139,7 @@ def _directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Direc
     both = pair if isinstance(pair, Directions) else (pair,)
     if not all(isinstance(one, Pllr) and _is_hashable(one) for one in both):
         raise ValueError(f"The mechanism of `{type(event).__name__}` must return a hashable `Pllr`, or `Directions` of two. "
-                         f"Found {pair!r}.")
+                         f"Found {_validate.shown(pair)}.")
     return _both(pair)
 
 
@@ -374,7 +374,7 @@ def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: 
         if isinstance(leaf, dp_event.NonPrivateDpEvent):
             return math.inf
         if not isinstance(leaf, dp_event.GaussianDpEvent):
-            raise UnsupportedLeafError(event, f"{message} Found {leaf}.")
+            raise UnsupportedLeafError(event, f"{message} Found {_validate.shown(leaf)}.")
         noise = _validate.at_least_zero("noise_multiplier", leaf.noise_multiplier)
         without_noise |= noise == 0.0
         total = min(math.hypot(total, math.sqrt(count) * _shift(noise, AR)), _LARGEST)
@@ -389,7 +389,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
         share = _validate.probability("sampling_probability", inner.sampling_probability)
         p, inner = _positive(p * share) if p > 0.0 and share > 0.0 else 0.0, inner.event
     if not isinstance(inner, dp_event.DpEvent):
-        raise ValueError(f"`event` must be a `DpEvent`. Found {inner!r}.")
+        raise ValueError(f"`event` must be a `DpEvent`. Found {_validate.shown(inner)}.")
     contents = list(leaves(inner))
     if len(contents) == 1 and contents[0][1] == 1 and isinstance(contents[0][0], dp_event.PoissonSampledDpEvent):
         nested = dp_event.PoissonSampledDpEvent(p, contents[0][0])
@@ -400,7 +400,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
         return _sampled_gaussian(_combined_shift(event, inner, message), p, relation)
     leaf, count = contents[0]
     if len(contents) > 1 or count > 1 or type(leaf) not in _SAMPLABLE:
-        raise UnsupportedLeafError(event, f"{message} Found {inner}.")
+        raise UnsupportedLeafError(event, f"{message} Found {_validate.shown(inner)}.")
     _require(event, relation, AR, RS)
     base = directions(leaf, relation)
     if p == 0.0:
@@ -453,7 +453,7 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     listed = [counts] if single else _validate.sequence("step_counts", counts)
     steps = [_validate.integer("step_counts", count, 0) for count in listed]
     if max(steps) == 0:
-        raise ValueError(f"`step_counts` must have a positive entry. Found {counts!r}.")
+        raise ValueError(f"`step_counts` must have a positive entry. Found {_validate.shown(counts)}.")
     shift = _shift(noise, relation)
     return _gaussian(min(math.sqrt(max(steps).bit_length()) * shift, math.inf if noise == 0.0 else _LARGEST))
 
@@ -543,7 +543,7 @@ def _discrete_gaussian_event(event: Any, relation: NeighboringRelation) -> Pllr 
     sigma = _validate.at_least_zero("sigma", event.sigma)
     s = _validate.integer("sensitivity", event.sensitivity, 0)
     if _validate.integer("dimension", getattr(event, "dimension", 1), 1) != 1:
-        raise UnsupportedLeafError(event, f"`dimension` must be 1. Found {event.dimension!r}.")
+        raise UnsupportedLeafError(event, f"`dimension` must be 1. Found {_validate.shown(event.dimension)}.")
     if s == 0:
         return NO_LOSS
     if sigma == 0.0:

@@ -363,8 +363,15 @@ class Subsampled(Pllr):
 
     @property
     def supremum_error(self) -> float:
-        """The error of the inner loss l, e l, is that of log p e^l: where this is small it counts l times."""
-        return 4e-15 + self.inner.supremum_error * (1.0 + self.inner.loss_scale)
+        """L = log(1 - p + p e^l) has the slope p e^{l - L} in l and in log p: relative errors count slope (l + |log p|) / L times.
+
+        That is about l where p e^l is small, and 1 where it is large.
+        """
+        loss, sampled, log_p = self.inner.finite_supremum, self.finite_supremum, math.log(self.probability)
+        factor = 1.0 + self.inner.loss_scale
+        if sampled > 0.0 and math.isfinite(loss):
+            factor = min(factor, 1.0 + 1.01 * math.exp(min(log_p + loss - sampled, 0.0)) * (loss - log_p) / sampled)
+        return 4e-15 + self.inner.supremum_error * factor
 
     @property
     def top_mass(self) -> float:  # type: ignore[override]

@@ -119,7 +119,7 @@ MUTATIONS = (
     Mutation("convolution: error at the lower end of epsilon", "math.exp(log_target + slack + self.log_error)", "math.exp(log_target)"),
     Mutation("convolution: error at the upper end of epsilon", "math.exp(log_target - slack - self.log_error)", "math.exp(log_target)"),
     Mutation("cells: normal masses", "return near - far, near_error + far_error", "return near - far, 0.0 * near"),
-    Mutation("largest loss of a sampled leaf", "return 4e-15 + self.inner.supremum_error * (1.0 + self.inner.loss_scale)",
+    Mutation("largest loss of a sampled leaf", "return 4e-15 + self.inner.supremum_error * factor",
              "return 4e-15"),
     Mutation("strata: more large losses than strata", "upper = np.logaddexp(upper, self.log_rest)", "pass"),
     Mutation("strata: those with a Chernoff bound only",

@@ -83,7 +83,7 @@ def test_every_field_with_every_hostile_value(event, relation, field):
     before = state(accountant)
     for name, value in HOSTILE.items():
         bad = changed(event, field, value)
-        if bad is None or "digits" in name:  # `mechanisms.directions` prints the event, which Python refuses with a sentence of its own
+        if bad is None or (field == "event" and "digits" in name):  # the inherited `compose` prints what it refuses
             continue
         for wrapped in (bad, composed(gaussian(3.0), bad)):
             message = attempt(accountant, wrapped)
