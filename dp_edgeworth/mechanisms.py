@@ -464,7 +464,7 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
 
     If it is, the record displaces another one: a replacement of twice the sensitivity with the conditional probability of
     being in the batch; otherwise plain Poisson sampling. The same pair as dp-accounting's, in every relation. The probabilities are
-    scipy's, within about 4e-13 of themselves, which is not part of the interval.
+    scipy's, within about 4e-12 of themselves, which is not part of the interval.
     """
     size = _validate.integer("dataset_size", event.dataset_size, 0)
     p = _validate.probability("sampling_probability", event.sampling_probability)

@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 
+import attr
 import dp_accounting as dpa
 import numpy as np
 import pytest
@@ -70,9 +71,27 @@ def poisson(*inner):
     return st.builds(sampled, probabilities, st.one_of(*inner))
 
 
+@attr.s(frozen=True, auto_attribs=True)
+class LeakyCoinDpEvent(dpa.DpEvent):
+    """A registered mechanism: heads tell the record surely with probability `leak` in one direction, tails with `lost` in the other."""
+
+    heads: float
+    leak: float
+    lost: float
+
+
+@dp_edgeworth.register_mechanism(LeakyCoinDpEvent, samplable=True)
+def leaky_coin(event, neighboring_relation):
+    heads, leak, lost = event.heads, event.leak, event.lost
+    return dp_edgeworth.Atoms((0.0, (1 - heads) * (1 - lost), heads * (1 - lost), lost),
+                              (leak, heads * (1 - leak), (1 - heads) * (1 - leak), 0.0))
+
+
+leaks = st.one_of(st.just(0.0), log_uniform(1e-20, 0.5))
+leaky_coins = st.builds(LeakyCoinDpEvent, st.floats(0.01, 0.99), leaks, leaks)
 sampled_gaussians = poisson(gaussians, gaussian_compositions, poisson(gaussians))
-EVERYWHERE = (gaussians, sampled_gaussians, laplaces, truncated, logistics)
-BY_RECORD = (discrete_laplaces, mixtures(), poisson(laplaces, discrete_laplaces, mixtures(), logistics, poisson(laplaces)))
+EVERYWHERE = (gaussians, sampled_gaussians, laplaces, truncated, logistics, leaky_coins)
+BY_RECORD = (discrete_laplaces, mixtures(), poisson(laplaces, discrete_laplaces, mixtures(), logistics, leaky_coins, poisson(laplaces)))
 LEAVES = {AR: (*EVERYWHERE, *BY_RECORD), RS: (*EVERYWHERE, *BY_RECORD, randomized_responses, trees_of_sums),
           RO: (*EVERYWHERE, randomized_responses, without_replacement)}
 
@@ -289,7 +308,7 @@ def test_the_strategies_reach_every_supported_leaf(relation):
         drawn.update({type(leaf).__name__, type(getattr(leaf, "event", None)).__name__})
 
     collect()
-    expected = {"GaussianDpEvent", "LaplaceDpEvent", "TruncatedSubsampledGaussianDpEvent", "AdditiveNoiseDpEvent",
+    expected = {"LeakyCoinDpEvent", "GaussianDpEvent", "LaplaceDpEvent", "TruncatedSubsampledGaussianDpEvent", "AdditiveNoiseDpEvent",
                 "PoissonSampledDpEvent", "ComposedDpEvent"}
     expected |= {"SampledWithoutReplacementDpEvent"} if relation is RO else {"DiscreteLaplaceDpEvent", "MixtureOfGaussiansDpEvent"}
     expected |= {"RandomizedResponseDpEvent"} if relation is not AR else set()
