@@ -29,7 +29,8 @@ e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a
 it adds to delta. What is charged besides the terms of `spectral.py`:
 
     masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + all that is
-            missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 1e-11 of the terms it subtracts.
+            missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 2e-10 of the terms it subtracts: Phi
+            at -a is off by 2 a^2 units (`cells.py`), of which a shift of 1e-4 or more makes 2 a / shift units of a difference, a <= 37.
     factor  log of prod C(m_i, k_i) e^{k_i b_i}: 1e-14 of the sum of its terms' sizes.
 
 `Planner` chooses thresholds, tilts and strata, from unproved numbers; nothing that is proved depends on them.
@@ -75,7 +76,7 @@ _MOST_COST, _MOST_FREQUENCIES = 1e5, 150_000  # beyond, strata are not tried, or
 _LEAST_LOG_DELTA = -720.0
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
 _LEAST = 0.1  # of the planned tilt: the smallest that a contour may use
-_MASS_ROUNDING, _FACTOR_ROUNDING = 1e-12, 1e-14
+_MASS_ROUNDING, _FACTOR_ROUNDING, _FAR_ERROR = 1e-12, 1e-14, 2e-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Far:
             return np.zeros(len(eps)), np.zeros(len(eps)), np.full(len(eps), math.exp(self.log_any))
         gained = -math.exp(self.log_near_p) * math.expm1(self.log_gap)
         paid = -np.expm1(np.minimum(eps, 700.0)) * math.expm1(self.log_near_p)
-        middle, error = gained - paid, 1e-11 * (gained + paid)
+        middle, error = gained - paid, _FAR_ERROR * (gained + paid)
         with np.errstate(over="ignore"):
             late = np.logaddexp(self.log_late + (1.0 + self.slope_late) * eps, self.log_low + eps)
             late = np.exp(np.minimum(late, 300.0)) * (1.0 + 1e-9)
