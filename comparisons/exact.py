@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol
 
 import mpmath
 import numpy as np
+import scipy.fft
 import scipy.special
 import scipy.stats
 from dp_accounting import NeighboringRelation as Relation
@@ -817,7 +818,7 @@ def _power(rule: Rule, count: int, c: float) -> Atoms | None:
     first = 0 if size > count * (losses.size - 1) else max(0, round(mean) - size // 2)
     padded = np.zeros(size, REAL)
     padded[: losses.size] = weights
-    power = np.fft.ifft(np.fft.fft(padded.astype(COMPLEX)) ** count).real
+    power = scipy.fft.ifft(scipy.fft.fft(padded.astype(COMPLEX)) ** count).real  # numpy's has 64 bits before 2.0
     where = first + np.arange(size)
     where = where[where <= count * (losses.size - 1)]
     masses = power[where % size]

@@ -96,6 +96,14 @@ class Atoms(Pllr):
         return math.fsum(p for p, gone in zip(self.p_masses, self._known(-math.inf), strict=True) if gone)
 
     @property
+    def infinite_mass_error(self) -> float:  # type: ignore[override]
+        return 0.0 if sum(self._known(math.inf)) <= 1 else Pllr.infinite_mass_error
+
+    @property
+    def lost_mass_error(self) -> float:  # type: ignore[override]
+        return 0.0 if sum(self._known(-math.inf)) <= 1 else Pllr.lost_mass_error
+
+    @property
     def dominated(self) -> Pllr:
         return self if self.coarse is None else self.coarse
 

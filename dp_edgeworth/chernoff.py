@@ -8,9 +8,7 @@ This is Chernoff's bound of X and of Y. Theorem 4.5, its Lipschitz form and the 
 from above, so none of them can be smaller than it at its best c, and they are not evaluated.
 
 `Tail.epsilons` turns them into an interval of epsilon, of a few deviations of Y, which is narrow beside a mean loss of 1e6 deviations:
-from above with kappa of `spectral.py`; from below, where y is so small that P(Y <= y) <= t = (1 - delta)/2, by
-
-    delta(eps) >= P(Y > y) (1 - e^{eps - y}) >= (1 - t) (1 - e^{eps - y}),   more than delta for eps < y + log((1 - delta)/(1 + delta)).
+from above with kappa of `spectral.py`; from below by 1 - delta(eps) = E[min(1, e^{eps - Y})] <= C(c), -1 <= c < 0.
 """
 
 from __future__ import annotations
@@ -60,9 +58,8 @@ class Tail:
     def epsilons(self, deltas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of epsilon from below, at least 0, and from above, where no loss is infinite."""
         down, up = self.tilts < 0.0, self.tilts > 0.0
-        spare, step = np.log(0.5 * (1.0 - deltas))[:, None], np.log1p(-2.0 * deltas / (1.0 + deltas))
-        least = ((spare - self.log_mgf[down]) / -self.tilts[down]).max(axis=1, initial=0.0)
+        least = ((np.log1p(-deltas)[:, None] - self.log_mgf[down]) / -self.tilts[down]).max(axis=1, initial=0.0)
         bounds = self.log_mgf[up] + spectral.log_kappa(self.tilts[up])
         most = ((bounds - np.log(deltas)[:, None]) / self.tilts[up]).min(axis=1, initial=math.inf)
-        below, above = least + step, np.maximum(most, 0.0)
-        return np.maximum(below - 1e-14 * (least + np.abs(step)), 0.0), above + 1e-14 * above
+        above = np.maximum(most, 0.0)
+        return least * (1.0 - 1e-14), above * (1.0 + 1e-14)

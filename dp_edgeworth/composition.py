@@ -27,7 +27,7 @@ from dp_accounting import dp_event
 from scipy import special
 
 from dp_edgeworth import _validate
-from dp_edgeworth.pllr import Demand, Pllr, Rule, Subsampled
+from dp_edgeworth.pllr import Demand, Pllr, Rule
 from dp_edgeworth.spacing import common_spacing
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
@@ -311,11 +311,10 @@ class Composition:
         return self.single.infinite_mass if self.single is not None else -math.expm1(self.log_finite)
 
     @property
-    def infinite_mass_error(self) -> float:
-        """Relative error of the infinite mass; a single leaf says it itself."""
-        if self.single is None or self.single.dominated is not self.single:
-            return 1e-12
-        return 1e-15 if isinstance(self.single, Subsampled) else 0.0
+    def infinite_mass_margin(self) -> float:
+        """What the infinite mass may be off by: nothing where it is one number of a single leaf."""
+        error = self.single.infinite_mass_error if self.single is not None and self.single.dominated is self.single else 1e-12
+        return max(self.infinite_mass * error, 5e-324) if error and self.infinite_mass else 0.0
 
     def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0, turning: float = -math.inf) -> Demand:
         return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail, turning + 1.0)

@@ -71,7 +71,7 @@ def _epsilons(composition: Composition, deltas: np.ndarray, tolerance: float, fl
     result = Bounds(np.zeros(deltas.shape), np.full(deltas.shape, most), np.full(deltas.shape, most))
     trivial = deltas >= 1.0
     result.put(trivial, np.array(0.0), np.array(0.0), np.array(0.0))
-    margin = composition.infinite_mass * composition.infinite_mass_error
+    margin = composition.infinite_mass_margin
     hopeless = (deltas < composition.infinite_mass + margin) | ((deltas == 0.0) & math.isinf(most))
     if math.isinf(most):
         result.lower[hopeless & ((deltas < composition.infinite_mass - margin) | (deltas == 0.0))] = math.inf

@@ -106,7 +106,7 @@ def _one_epsilon(composition: Composition, deltas: np.ndarray, index: int, open_
                  floor: np.ndarray, result: Bounds) -> np.ndarray:
     """Settles one target and whichever others its contour serves; returns their indices."""
     me = np.array([index])
-    margin = composition.infinite_mass * composition.infinite_mass_error
+    margin = composition.infinite_mass_margin
     finite = deltas - composition.infinite_mass
     if finite[index] <= margin:
         return me
@@ -185,7 +185,7 @@ class _Goal(NamedTuple):
 def _goal(composition: Composition, deltas: np.ndarray, index: int, tolerance: float, floor: float) -> _Goal:
     """What is asked of the finite losses: delta less the infinite mass, or 1 - delta where that is the smaller one."""
     complement, finite = bool(deltas[index] > 0.5), deltas - composition.infinite_mass
-    margin = composition.infinite_mass * composition.infinite_mass_error
+    margin = composition.infinite_mass_margin
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         targets = np.log1p(-deltas) if complement else np.log(np.maximum(finite, 0.0))
         # how far the targets themselves are rounded

@@ -339,6 +339,8 @@ def far_form(composition: Composition, log_delta: float, excess: float) -> FarFo
     tails = math.exp(log_delta - _REST) if rest else 0.0
     dropped = (terms.dropped[0] + exceptions[0] + tails, terms.dropped[1] + exceptions[1] + tails)
     low, middle, high, deficits = _others(terms, Composition(rest) if rest else None, log_delta - _REST)
+    if not any(len(leaf.gaps) or np.any(leaf.log_excesses > -math.inf) for leaf, _ in far):
+        excess = 0.0
     below, above = (any(getattr(leaf, side) for leaf, _ in far) for side in ("below", "above"))
     return terms._replace(low=low - below * excess, middle=middle, high=high + above * excess, deficits=deficits, dropped=dropped)
 

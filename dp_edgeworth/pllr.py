@@ -185,6 +185,7 @@ class Pllr:
       supremum, infimum: essential bounds of L.
       finite_supremum: essential upper bound of what is finite of L.
       infinite_mass: Q-mass of L = +inf. lost_mass: P-mass of L = -inf.
+      infinite_mass_error, lost_mass_error: of these, relative; 0 where they are numbers that were given.
       top_mass, bottom_mass: Q-mass of L = supremum and P-mass of L = infimum (0 where unknown).
       mirror: True where (Q, P) has the same law of losses as (P, Q).
       gaussian_variance: mu^2 where K(z) = mu^2 (z^2 + z) / 2 exactly, else None.
@@ -197,6 +198,8 @@ class Pllr:
     infimum: float = -math.inf
     infinite_mass: float = 0.0
     lost_mass: float = 0.0
+    infinite_mass_error: float = 4e-15
+    lost_mass_error: float = 4e-15
     top_mass: float = 0.0
     bottom_mass: float = 0.0
     mirror: bool = False
@@ -315,6 +318,10 @@ class Reversed(Pllr):
     @property
     def lost_mass(self) -> float:  # type: ignore[override]
         return self.inner.infinite_mass
+
+    @property
+    def infinite_mass_error(self) -> float:  # type: ignore[override]
+        return self.inner.lost_mass_error
 
     @property
     def dominated(self) -> Pllr:
@@ -519,7 +526,7 @@ class RoundedUp(Mixed):
 
     @property
     def dominated(self) -> Pllr:
-        return self.parts[-1]
+        return self.parts[-1].dominated
 
 
 def reverse(pllr: Pllr) -> Pllr:

@@ -29,8 +29,8 @@ e^{b_i} just above q_i and G_k multiplied by prod_i e^{k_i b_i}. The losses of a
 it adds to delta. What is charged besides the terms of `spectral.py`:
 
     masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + all that is
-            missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 2e-10 of the terms it subtracts: Phi
-            at -a is off by 2 a^2 units (`cells.py`), of which a shift of 1e-4 or more makes 2 a / shift units of a difference, a <= 37.
+            missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 4e-10 of the terms it subtracts: two
+            Phi at -a are off by 2 a^2 units (`cells.py`), and a shift of 1e-4 or more makes 4 a / shift units of their difference of it.
     factor  log of prod C(m_i, k_i) e^{k_i b_i}: 1e-14 of the sum of its terms' sizes.
 
 `Planner` chooses thresholds, tilts and strata, from unproved numbers; nothing that is proved depends on them.
@@ -76,7 +76,7 @@ _MOST_COST, _MOST_FREQUENCIES = 1e5, 150_000  # beyond, strata are not tried, or
 _LEAST_LOG_DELTA = -720.0
 _FINE_LOSS = 14.0  # digits (base e) that cancellation may cost for nothing
 _LEAST = 0.1  # of the planned tilt: the smallest that a contour may use
-_MASS_ROUNDING, _FACTOR_ROUNDING, _FAR_ERROR = 1e-12, 1e-14, 2e-10
+_MASS_ROUNDING, _FACTOR_ROUNDING, _FAR_ERROR = 1e-12, 1e-14, 4e-10
 
 
 @dataclasses.dataclass(frozen=True)

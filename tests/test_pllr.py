@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from cases import CASES, GOLDEN, RELATIONS
 from mpmath import mp
 
 import dp_edgeworth
-from dp_edgeworth import mechanisms
+from dp_edgeworth import conversion, mechanisms
 from dp_edgeworth.composition import Composition, leaves
+from dp_edgeworth.intervals import Direction
 from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
 from dp_edgeworth.pllr import Demand, Mixed, RoundedUp, reverse, subsample
 
@@ -247,3 +249,21 @@ def test_sequences_of_any_type_make_the_same_pair():
     assert hash(NormalMixture(np.array([0, 1]), [0.5, 0.5])) == hash(NormalMixture((0.0, 1.0), (0.5, 0.5)))
     assert Mixed([0.5, 0.5], [GaussianShift(1), GaussianShift(2)]) == Mixed((0.5, 0.5), (GaussianShift(1.0), GaussianShift(2.0)))
     assert sum(Atoms((0.5, 0.5 + 4e-10), (0.5, 0.5)).p_masses) == pytest.approx(1.0, abs=1e-15)
+
+
+def infinite_masses():
+    """Pairs whose infinite mass is a rounded sum, a delta one float away from it, and the true sum (exact fractions)."""
+    a, b = 0.14828472957528452, 0.08941358054977604
+    rest = 1 - a - b
+    yield Atoms((0.0, 0.0, rest, 1 - rest), (a, b, rest, 0.0)), 0.23769831012506054, Fraction(a) + Fraction(b)
+    w, (a, b) = 0.6165247449831447, (0.9117609532646049, 0.7113148060555553)
+    parts = tuple(Atoms((0.0, 1.0 - x, x), (x, 1.0 - x, 0.0)) for x in (a, b))
+    yield Mixed((w, 1 - w), parts), 0.8348948158464685, Fraction(w) * Fraction(a) + Fraction(1 - w) * Fraction(b)
+
+
+@pytest.mark.parametrize(("pair", "delta", "mass"), list(infinite_masses()), ids=["sum", "mixture"])
+def test_delta_within_a_float_of_the_infinite_mass(pair, delta, mass):
+    """All finite losses are at most 0 here, so epsilon is 0 or infinite."""
+    bounds = conversion.epsilon_bounds([Direction(Composition({pair: 1}), Composition({pair: 1}))], np.array([delta]), 1e-6)
+    assert bounds.lower[0] == 0.0 or Fraction(delta) < mass
+    assert bounds.upper[0] == math.inf or Fraction(delta) >= mass
