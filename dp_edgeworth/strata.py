@@ -30,7 +30,7 @@ it adds to delta. What is charged besides the terms of `spectral.py`:
 
     masses  of S_i and B_i, which enter K through the control variate: to 1e-12 relative, so 1e-12 (1 + |c|) (1 + sum k_i + all that is
             missing) in K; where q_i, f_i and g_i are bounds they are raised by 1e-6; D is moved by 4e-10 of the terms it subtracts: two
-            Phi at -a are off by 2 a^2 units (`cells.py`), and a shift of 1e-4 or more makes 4 a / shift units of their difference of it.
+            Phi at -a are off by 2 a^2 units (`cells.py`), and a shift >= 1e-4 makes 4 a / shift units of their difference of it.
     factor  log of prod C(m_i, k_i) e^{k_i b_i}: 1e-14 of the sum of its terms' sizes.
 
 `Planner` chooses thresholds, tilts and strata, from unproved numbers; nothing that is proved depends on them.
