@@ -158,7 +158,7 @@ def _deltas(composition: Composition, epsilons: np.ndarray, tolerance: float, fl
     result.estimate[beyond], result.upper[beyond] = infinite, most
     if not math.isfinite(composition.finite_supremum):
         result.upper[beyond] = max(most, _TINY)
-    without = epsilons >= _moved(composition.supremum, composition.supremum_error)
+    without = (epsilons >= _moved(composition.supremum, composition.supremum_error)) & (infinite == 0.0)  # even at an infinite epsilon
     result.lower[without], result.estimate[without], result.upper[without] = 0.0, 0.0, 0.0
     rest = np.flatnonzero(~beyond)
     if composition.log_finite == -math.inf or not len(rest):

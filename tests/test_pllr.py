@@ -267,3 +267,12 @@ def test_delta_within_a_float_of_the_infinite_mass(pair, delta, mass):
     bounds = conversion.epsilon_bounds([Direction(Composition({pair: 1}), Composition({pair: 1}))], np.array([delta]), 1e-6)
     assert bounds.lower[0] == 0.0 or Fraction(delta) < mass
     assert bounds.upper[0] == math.inf or Fraction(delta) >= mass
+
+
+@pytest.mark.parametrize(("leak", "count"), [(0.25, 1), (0.25, 3), (1e-12, 1000)])
+def test_delta_at_an_infinite_epsilon_is_the_infinite_mass(leak, count):
+    composition = Composition({Atoms((0.0, 1.0), (leak, 1.0 - leak)): count})
+    found = conversion.delta_bounds([Direction(composition, composition)], np.array([math.inf, 1e300]), 1e-6)
+    exact = -math.expm1(count * math.log1p(-leak))
+    assert np.all(found.lower <= exact) and np.all(exact <= found.upper)
+    assert np.allclose(found.upper, exact, rtol=1e-12)
