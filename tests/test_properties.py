@@ -249,7 +249,8 @@ def test_epsilon_of_delta_of_epsilon(setting, epsilon):
 def test_delta_of_epsilon_of_delta(setting, delta):
     accountant = asked(*setting)
     epsilon = accountant.get_epsilon_interval(delta)
-    assert accountant.get_delta_interval(epsilon.upper).lower <= delta
+    if math.isfinite(epsilon.upper):  # no epsilon is enough where an infinite loss is likelier than delta
+        assert accountant.get_delta_interval(epsilon.upper).lower <= delta
     if epsilon.lower > 0.0:
         assert accountant.get_delta_interval(epsilon.lower).upper >= delta
 
