@@ -92,7 +92,7 @@ def fingerprint() -> str:
     """Eight digits that change with the sources of `dp_edgeworth`: its version number does not."""
     import dp_edgeworth
 
-    sources = sorted(Path(dp_edgeworth.__file__).parent.glob("*.py"))
+    sources = sorted(Path(dp_edgeworth.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
 
 

@@ -101,7 +101,8 @@ def profile(action: Callable[[], object] | None = None) -> str:
 
 def characteristic_products(action: Callable[[], object]) -> int:
     """Leaves x nodes x frequencies of all transforms that an action takes."""
-    from dp_edgeworth import leaf_sums, spectral
+    from dp_edgeworth.proofs import spectral
+    from dp_edgeworth.sums import leaf_sums
 
     counts: list[int] = []
     original = spectral.log_characteristic

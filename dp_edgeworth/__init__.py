@@ -36,22 +36,22 @@ of the truth a number is, and a bare `epsilon` is safe to report.
 [EA]: Wang, Gao, Zhang, Shen, Su, Wu, "Edgeworth Accountant: An Analytical Approach to Differential Privacy Composition".
 """
 
-from dp_edgeworth.accountant import (
+from dp_edgeworth.accountants.accountant import (
     ApproximateEdgeworthAccountant,
     EdgeworthIntervalAccountant,
     NotAGuaranteeWarning,
 )
-from dp_edgeworth.analysis import EventReport, explain
-from dp_edgeworth.curves import PrivacyCurves
-from dp_edgeworth.events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.analysis.curves import PrivacyCurves
+from dp_edgeworth.analysis.explanation import EventReport, explain
+from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
+from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
+from dp_edgeworth.analysis.sweeps import SweepResult, sweep
+from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.mechanisms import Directions, register_mechanism
-from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
-from dp_edgeworth.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
-from dp_edgeworth.pllr import Mixed, Pllr, reverse, subsample
-from dp_edgeworth.serialization import EventFormatError, from_json, to_json
-from dp_edgeworth.statement import PrivacyStatement, delta_statement, epsilon_statement
-from dp_edgeworth.sweeps import SweepResult, sweep
+from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift, NormalMixture
+from dp_edgeworth.losses.mechanisms import Directions, register_mechanism
+from dp_edgeworth.losses.pllr import Mixed, Pllr, reverse, subsample
 
 __all__ = [
     "AdditiveNoiseDpEvent",

@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam
 from dp_accounting import dp_event
 
-from dp_edgeworth import serialization
+from dp_edgeworth.events import serialization
 
 _Table = dict[str, int]
 

@@ -25,7 +25,8 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
-from dp_edgeworth import analysis, curves, description, planning, report, serialization, statement, sweeps
+from dp_edgeworth.analysis import curves, explanation, planning, report, statement, sweeps
+from dp_edgeworth.events import description, serialization
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
 _SEVERAL = "a number, a list a,b,c, or a range low:high:points[:log]"
@@ -154,7 +155,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    answer = analysis.explain(_event(options), target_delta=options.target_delta, limit=options.limit,
+    answer = explanation.explain(_event(options), target_delta=options.target_delta, limit=options.limit,
                               neighboring_relation=_relation(options), tolerance=options.tolerance)
     if options.png:
         _save(answer.plot().figure, options.png)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.composition import Composition
+from dp_edgeworth.sums.composition import Composition
 
 
 class Interval(NamedTuple):

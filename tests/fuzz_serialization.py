@@ -25,16 +25,16 @@ try:
     import atheris
 except ImportError:
     atheris = None
-    from dp_edgeworth import event_fields, serialization
+    from dp_edgeworth.events import json_fields, serialization
 else:
     with atheris.instrument_imports(include=["dp_edgeworth"]):
-        from dp_edgeworth import event_fields, serialization
+        from dp_edgeworth.events import json_fields, serialization
 
 CORPUS = pathlib.Path(__file__).parent / "golden" / "fuzz_corpus"
 HEADER = '{"format": "dp-edgeworth-event", "version": 1, "event": '
 WORDS = [
-    *(f'"{name}"' for name in event_fields.LISTED),
-    *(f'"{name.split(".")[-1]}": ' for name in event_fields.KINDS),
+    *(f'"{name}"' for name in json_fields.LISTED),
+    *(f'"{name.split(".")[-1]}": ' for name in json_fields.KINDS),
     *('"type": ', '"tuple": [', '"payload": ', '"FuzzDpEvent"', '"inf"', '"-inf"', "NaN", "Infinity", "null"),
     *("true", "1e999", "-0.0", "1e-999", "9" * 50, "\\ud800", "[[", "]]", "{{", "}}", '"events": [', HEADER),
 ]

@@ -38,7 +38,8 @@ from mpmath import mp
 from scipy import integrate, optimize, stats
 
 import dp_edgeworth
-from dp_edgeworth import AdditiveNoiseDpEvent, ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, mechanisms
+from dp_edgeworth import AdditiveNoiseDpEvent, ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.losses import mechanisms
 
 Interval = EdgeworthIntervalAccountant
 

@@ -12,12 +12,14 @@ from dp_accounting import dp_event
 from mpmath import mp
 from scipy import stats
 
-from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, additive_noise, conversion, noise_shift
-from dp_edgeworth import mechanisms as leaf_mechanisms
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.gaussian_noise import GaussianShift
+from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant
 from dp_edgeworth.intervals import Direction
-from dp_edgeworth.pllr import Demand, subsample
+from dp_edgeworth.losses import additive_noise, noise_shift
+from dp_edgeworth.losses import mechanisms as leaf_mechanisms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.pllr import Demand, subsample
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition
 
 AR = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 RO = dpa.NeighboringRelation.REPLACE_ONE

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dp_edgeworth
-from dp_edgeworth import EdgeworthIntervalAccountant, analysis, attribution, description, report
-from dp_edgeworth.analysis import explain
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.description import rounded_down, rounded_up
+from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import attribution, explanation, report
+from dp_edgeworth.analysis.explanation import explain
+from dp_edgeworth.events import description
+from dp_edgeworth.events.description import rounded_down, rounded_up
+from dp_edgeworth.sums.composition import Composition
 
 matplotlib.use("Agg")
 RO = NeighboringRelation.REPLACE_ONE
@@ -246,6 +248,6 @@ def test_one_leaf_out_of_reach_does_not_spoil_the_cumulants_of_others():
 
 def test_standardised_cumulants_of_tiny_losses():
     """kappa_r = a^r times that of a law with variance 1, for a = 1e-80: the square of the variance is beyond the floats."""
-    found = analysis.Cumulants.of(np.array([0.0, 1e-160, 3e-240, 4e-320]))
+    found = explanation.Cumulants.of(np.array([0.0, 1e-160, 3e-240, 4e-320]))
     assert found.standard_deviation == pytest.approx(1e-80, rel=1e-12, abs=0.0)
     assert (found.skewness, found.excess_kurtosis) == pytest.approx((3.0, 4.0), rel=1e-3)

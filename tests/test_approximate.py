@@ -11,16 +11,10 @@ import pytest
 from cases import AR, GOLDEN, RO, RS, composed, gaussian, laplace, reference_event, reference_rows, repeated, sampled
 from mpmath import mp
 
-from dp_edgeworth import (
-    ApproximateEdgeworthAccountant,
-    EdgeworthIntervalAccountant,
-    GaussianShift,
-    PllrMomentsDpEvent,
-    estimate,
-    subsample,
-)
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.sweeps import sweep
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, GaussianShift, PllrMomentsDpEvent, subsample
+from dp_edgeworth.analysis.sweeps import sweep
+from dp_edgeworth.paper import estimate
+from dp_edgeworth.sums.composition import Composition
 
 ROWS = {
     (row["kind"], row["p"], row["noise"]): row for row in json.loads((GOLDEN / "cumulants.json").read_text())["rows"]

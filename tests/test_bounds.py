@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from dp_edgeworth import bounds
+from dp_edgeworth.paper import bounds
 
 pytestmark = pytest.mark.filterwarnings("error")
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden" / "bound_edgeworth_r.json").read_text())

@@ -14,11 +14,13 @@ import pytest
 from cases import gaussian, repeated, sampled
 from scipy import optimize, stats
 
-from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant, characteristic, spectral
-from dp_edgeworth.characteristic import log_characteristic
-from dp_edgeworth.composition import COUNT_ERROR, EPSILON, Block, Composition
-from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift
-from dp_edgeworth.pllr import Rule, subsample
+from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant
+from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift
+from dp_edgeworth.losses.pllr import Rule, subsample
+from dp_edgeworth.proofs import spectral
+from dp_edgeworth.sums import characteristic
+from dp_edgeworth.sums.characteristic import log_characteristic
+from dp_edgeworth.sums.composition import COUNT_ERROR, EPSILON, Block, Composition
 
 mpmath = pytest.importorskip("mpmath")
 from comparisons.exact import _delta_of, _directions  # noqa: E402

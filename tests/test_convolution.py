@@ -14,13 +14,15 @@ from dp_accounting import dp_event as de
 from scipy import stats
 
 from comparisons.truth_cases import truth_case
-from dp_edgeworth import EdgeworthIntervalAccountant, convolution, mechanisms
-from dp_edgeworth.atoms import Atoms
-from dp_edgeworth.cells import _lower_tail, cells
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.laplace_noise import LaplaceShift
-from dp_edgeworth.pllr import Mixed, Pllr, Reversed, Subsampled, reverse, subsample
+from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.cells import _lower_tail, cells
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.pllr import Mixed, Pllr, Reversed, Subsampled, reverse, subsample
+from dp_edgeworth.proofs import convolution
+from dp_edgeworth.sums.composition import Composition
 
 LEAVES: list[Pllr] = [
     GaussianShift(0.7),

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp
 from scipy import stats
 
-from dp_edgeworth import expansion
+from dp_edgeworth.paper import expansion
 
 DIGITS = 50  # 30 after the worst cancellation in the plain references
 

@@ -16,10 +16,12 @@ import pytest
 from dp_accounting import dp_event
 from mpmath import mp, mpc, mpf
 
-from dp_edgeworth import EdgeworthIntervalAccountant, closed_forms, deficits, far, gaussian
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.pllr import Reversed, Subsampled
+from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth.losses import gaussian_curve
+from dp_edgeworth.losses.base_pairs import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.pllr import Reversed, Subsampled
+from dp_edgeworth.proofs import closed_forms, deficits, far
+from dp_edgeworth.sums.composition import Composition
 
 RO = dpa.NeighboringRelation.REPLACE_ONE
 
@@ -236,7 +238,7 @@ def test_gaussian_curve_at_negative_epsilon(mu):
     for epsilon in (-1e-3, -0.01, -0.5, -5.0, -40.0, -2000.0):
         a = mpf(epsilon) / mu - mpf(mu) / 2
         exact = mp.ncdf(-a) - mp.exp(epsilon) * mp.ncdf(-a - mpf(mu))
-        assert abs(mp.expm1(mpf(float(gaussian.log_delta(epsilon, mu))) - mp.log(exact))) < 1e-13 * (1 + abs(a) * 1e-3 / mu)
+        assert abs(mp.expm1(mpf(float(gaussian_curve.log_delta(epsilon, mu))) - mp.log(exact))) < 1e-13 * (1 + abs(a) * 1e-3 / mu)
 
 
 def test_what_is_left_out_is_paid_for():

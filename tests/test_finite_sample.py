@@ -26,19 +26,16 @@ from dp_edgeworth import (
     GaussianShift,
     LaplaceShift,
     PllrMomentsDpEvent,
-    bounds,
-    conversion,
-    distances,
-    finite_sample,
-    moments,
     register_mechanism,
     reverse,
     subsample,
 )
-from dp_edgeworth.chernoff import Tail
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.finite_sample import Method
 from dp_edgeworth.intervals import Direction
+from dp_edgeworth.paper import bounds, expansion_distance, finite_sample, moments
+from dp_edgeworth.paper.finite_sample import Method
+from dp_edgeworth.proofs.chernoff import Tail
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition
 
 METHODS = [Method("uniform"), Method("adaptive"), Method("adaptive", 2), Method("adaptive", 3)]
 SAMPLED = subsample(GaussianShift(1.25), 0.004)
@@ -168,7 +165,7 @@ def test_exact_distances_of_a_lattice(count):
     step = 2 * math.log(7 / 3)
     hits = np.arange(count + 1)
     for tilt, p in ((-1.0, 0.3), (0.0, 0.7)):
-        laws = [distances.by_moments(composition, tilt), distances.by_characteristic(composition, tilt, 3)]
+        laws = [expansion_distance.by_moments(composition, tilt), expansion_distance.by_characteristic(composition, tilt, 3)]
         x = (hits * step - count * step / 2 - laws[0].mean) / laws[0].deviation
         for expansion in (*laws[0].expansions, *laws[1].expansions):
             above = expansion.above(x)
@@ -182,15 +179,15 @@ def test_order_pays_off():
     """Smooth losses: every order is about m^(-1/2) better; the first is far below the bounds from moments."""
     for tilt in (-1.0, 0.0):
         composition = Composition({SAMPLED: 10**4})
-        found = [e.distance for e in distances.by_characteristic(composition, tilt, 3).expansions]
+        found = [e.distance for e in expansion_distance.by_characteristic(composition, tilt, 3).expansions]
         assert found[0] < 6e-4 and found[1] < 0.25 * found[0] and found[2] < 0.4 * found[1]
-        assert found[0] < 0.02 * distances.by_moments(composition, tilt).expansions[0].distance
+        assert found[0] < 0.02 * expansion_distance.by_moments(composition, tilt).expansions[0].distance
 
 
 def test_mirror_image():
     one, other = Composition({SAMPLED: 300}), Composition({reverse(SAMPLED): 300})
-    direct = distances.by_characteristic(other, -1.0, 2)
-    mirrored = distances.by_characteristic(one, 0.0, 2).mirrored()
+    direct = expansion_distance.by_characteristic(other, -1.0, 2)
+    mirrored = expansion_distance.by_characteristic(one, 0.0, 2).mirrored()
     assert mirrored.mean == pytest.approx(direct.mean, rel=1e-10)
     for a, b in zip(direct.expansions, mirrored.expansions, strict=True):
         assert a.coefficients == pytest.approx(b.coefficients, rel=1e-8)

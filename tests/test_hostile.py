@@ -17,8 +17,9 @@ from dp_accounting import dp_event, privacy_accountant
 from scipy import special
 
 import dp_edgeworth
-from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, planning, statement
-from dp_edgeworth.sweeps import sweep
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import planning, statement
+from dp_edgeworth.analysis.sweeps import sweep
 
 HOSTILE = {
     "nan": math.nan, "inf": math.inf, "-inf": -math.inf, "negative": -1.0, "tiny negative": -5e-324, "string": "1.0", "bytes": b"1",

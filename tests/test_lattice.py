@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
-from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, conversion, reverse
-from dp_edgeworth.closed_forms import closed_form
-from dp_edgeworth.composition import Composition
+from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
 from dp_edgeworth.intervals import Direction
-from dp_edgeworth.lattice import LatticeContour, contour
-from dp_edgeworth.noise import NormalMixture, SampledReplacement
-from dp_edgeworth.spacing import common_spacing
-from dp_edgeworth.spectral import positive_tilt
+from dp_edgeworth.losses.base_pairs import NormalMixture, SampledReplacement
+from dp_edgeworth.losses.lattice_spacing import common_spacing
+from dp_edgeworth.proofs.closed_forms import closed_form
+from dp_edgeworth.proofs.lattice import LatticeContour, contour
+from dp_edgeworth.proofs.spectral import positive_tilt
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition
 
 DELTAS = (0.9, 0.3, 1e-5, 1e-12, 1e-100)
 

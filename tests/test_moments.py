@@ -10,22 +10,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_edgeworth import (
-    Atoms,
-    GaussianShift,
-    LaplaceShift,
-    Mixed,
-    NormalMixture,
-    PllrMomentsDpEvent,
-    bounds,
-    distances,
-    reverse,
-    subsample,
-)
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.moments import PllrMoments, all_leaves, is_constant, leaf_moments, sum_moments
-from dp_edgeworth.noise import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.pllr import Pllr, Rule
+from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, PllrMomentsDpEvent, reverse, subsample
+from dp_edgeworth.losses.base_pairs import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.pllr import Pllr, Rule
+from dp_edgeworth.paper import bounds, expansion_distance
+from dp_edgeworth.paper.moments import PllrMoments, all_leaves, is_constant, leaf_moments, sum_moments
+from dp_edgeworth.sums.composition import Composition
 
 mp = mpmath.mp.clone()
 mp.dps = 30
@@ -165,8 +155,8 @@ def test_standardisation_is_within_its_margin(name, count):
     composition = Composition({PAIRS[name][0]: count})
     for tilt in (-1, 0):
         exact_mean, sd, skewness, kurtosis = exact_of(name, tilt)[:4]
-        mean, deviation, rho = distances._standard(composition, float(tilt), 2)
-        margin = distances._rounding(composition, deviation)
+        mean, deviation, rho = expansion_distance._standard(composition, float(tilt), 2)
+        margin = expansion_distance._rounding(composition, deviation)
         assert margin < 1e-6
         exact_deviation = sd * mp.sqrt(count)
         assert abs(mean - count * exact_mean) <= margin * deviation

@@ -9,12 +9,14 @@ from mpmath import mp
 from scipy import special
 
 from comparisons import exact
-from dp_edgeworth import EdgeworthIntervalAccountant, conversion, negligible
-from dp_edgeworth.atoms import Atoms
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.gaussian_noise import GaussianShift
-from dp_edgeworth.laplace_noise import LaplaceShift
-from dp_edgeworth.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.proofs import negligible
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition
 
 ONE = {"discrete laplace": de.DiscreteLaplaceDpEvent(1.0, 1), "laplace": de.LaplaceDpEvent(1.0),
        "sampled laplace": de.PoissonSampledDpEvent(0.5, de.LaplaceDpEvent(0.5))}

@@ -7,7 +7,8 @@ import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from dp_edgeworth import EdgeworthIntervalAccountant, planning
+from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import planning
 
 BUDGET = {"target_epsilon": 2.0, "target_delta": 1e-6}
 

@@ -13,11 +13,12 @@ from cases import CASES, GOLDEN, RELATIONS
 from mpmath import mp
 
 import dp_edgeworth
-from dp_edgeworth import conversion, mechanisms
-from dp_edgeworth.composition import Composition, leaves
 from dp_edgeworth.intervals import Direction
-from dp_edgeworth.noise import Atoms, GaussianShift, LaplaceShift, NormalMixture
-from dp_edgeworth.pllr import Demand, Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift, NormalMixture
+from dp_edgeworth.losses.pllr import Demand, Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition, leaves
 
 ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
 ORDER = 6

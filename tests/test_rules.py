@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from dp_edgeworth.characteristic import log_characteristic
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.noise import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.pllr import Demand, Reversed, Subsampled
-from dp_edgeworth.trapezoid import cut_point, equispaced
+from dp_edgeworth.losses.base_pairs import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.losses.trapezoid import cut_point, equispaced
+from dp_edgeworth.sums.characteristic import log_characteristic
+from dp_edgeworth.sums.composition import Composition
 
 DIGITS = 40
 

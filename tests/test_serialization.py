@@ -19,8 +19,8 @@ from dp_accounting import dp_event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_edgeworth import event_fields, events, serialization
-from dp_edgeworth.serialization import EventFormatError, from_json, register_event, to_json
+from dp_edgeworth.events import json_fields, own_events, serialization
+from dp_edgeworth.events.serialization import EventFormatError, from_json, register_event, to_json
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.0)
 HEADER = '{"format": "dp-edgeworth-event", "version": 1, "event": '
@@ -61,10 +61,10 @@ EVENTS = [
     dp_event.ZCDpEvent(0.5, math.inf),
     dp_event.TruncatedSubsampledGaussianDpEvent(0, 0.0, 0, 0.0),
     dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 150, 1.3),
-    events.AdditiveNoiseDpEvent("logistic"),
-    events.AdditiveNoiseDpEvent("gennorm", {"scale": 2, "beta": 1.5, "loc": -math.inf}, 0.5),
-    events.PllrMomentsDpEvent([0.5, 1.0, -0.2, math.inf], (-0.5, 1.0, 0.2, 3)),
-    events.PllrMomentsDpEvent([0.5, 1.0, 0.0, 3.0], (-0.5, 1.0, 0.0, 3.0), 1.6, 0.0),
+    own_events.AdditiveNoiseDpEvent("logistic"),
+    own_events.AdditiveNoiseDpEvent("gennorm", {"scale": 2, "beta": 1.5, "loc": -math.inf}, 0.5),
+    own_events.PllrMomentsDpEvent([0.5, 1.0, -0.2, math.inf], (-0.5, 1.0, 0.2, 3)),
+    own_events.PllrMomentsDpEvent([0.5, 1.0, 0.0, 3.0], (-0.5, 1.0, 0.0, 3.0), 1.6, 0.0),
 ]
 
 
@@ -98,14 +98,14 @@ def test_round_trip(event):
 def test_every_class_is_listed_documented_and_tried():
     defined = {
         name
-        for module in (dp_event, events)
+        for module in (dp_event, own_events)
         for name, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, dp_event.DpEvent)
     }
-    assert defined <= set(event_fields.LISTED)
+    assert defined <= set(json_fields.LISTED)
     assert defined == {type(event).__name__ for event in EVENTS}
     documentation = DOCS.read_text()
-    assert [name for name in event_fields.LISTED if f"`{name}`" not in documentation] == []
+    assert [name for name in json_fields.LISTED if f"`{name}`" not in documentation] == []
 
 
 def test_documented_documents_are_read():
@@ -271,11 +271,11 @@ def test_round_trip_of_random_trees(event):
                 st.integers(),
                 st.floats(),
                 st.text(),
-                st.sampled_from(event_fields.LISTED),
+                st.sampled_from(json_fields.LISTED),
             ),
             lambda inner: st.one_of(
                 st.lists(inner),
-                st.dictionaries(st.sampled_from(["type", "tuple", *event_fields.KINDS]), inner),
+                st.dictionaries(st.sampled_from(["type", "tuple", *json_fields.KINDS]), inner),
             ),
         ).map(lambda value: f"{HEADER}{json.dumps(value)}}}"),
     )

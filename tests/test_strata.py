@@ -15,11 +15,13 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from scipy import special, stats
 
-from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, conversion, spectral, strata, subsample
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.noise import SampledReplacement
-from dp_edgeworth.pieces import Large, Small, Trimmed, is_heavy, line, log_mass, log_mass_below, log_masses, start_of
-from dp_edgeworth.pllr import Demand, Mixed, reverse
+from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
+from dp_edgeworth.losses.base_pairs import SampledReplacement
+from dp_edgeworth.losses.pllr import Demand, Mixed, reverse
+from dp_edgeworth.proofs import spectral, strata
+from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, log_mass, log_mass_below, log_masses, start_of
+from dp_edgeworth.search import conversion
+from dp_edgeworth.sums.composition import Composition
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "rare_values.csv"
 HEAVY = [subsample(GaussianShift(1.5), 1e-4), NormalMixture((0.0, 0.4, 1.2), (1 - 3e-4, 1e-4, 2e-4)), SampledReplacement(0.8, 1e-4)]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, tilted_batch
-from dp_edgeworth.sweeps import sweep
+from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.analysis.sweeps import sweep
+from dp_edgeworth.paper import tilted_batch
 
 matplotlib.use("Agg")
 AXES = {"sampling_probability": [0.01, 0.05, 0.3], "noise_multiplier": [0.7, 1.0, 4.0], "steps": [1_000, 20_000]}

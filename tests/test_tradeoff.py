@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dp_edgeworth import EdgeworthIntervalAccountant, tradeoff
+from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.intervals import Interval
+from dp_edgeworth.proofs import tradeoff
 
 ALPHA = np.concatenate([[0.0], np.geomspace(1e-10, 0.5, 60), np.linspace(0.52, 1.0, 25)])
 

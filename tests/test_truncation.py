@@ -11,10 +11,10 @@ from dp_accounting import NeighboringRelation
 from scipy import special
 
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
-from dp_edgeworth.composition import Composition
-from dp_edgeworth.noise import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.pllr import Demand
-from dp_edgeworth.spectral import contour, positive_tilt
+from dp_edgeworth.losses.base_pairs import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.pllr import Demand
+from dp_edgeworth.proofs.spectral import contour, positive_tilt
+from dp_edgeworth.sums.composition import Composition
 
 LEAVES = [subsample(GaussianShift(1.5), 1e-4), NormalMixture((0.0, 0.4, 1.2), (1 - 3e-4, 1e-4, 2e-4)),
           SampledReplacement(0.8, 1e-4), SampledWithoutReplacement(1.1, 1e-3)]

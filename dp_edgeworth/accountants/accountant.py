@@ -1,0 +1,307 @@
+"""The privacy accountants: state, and no formula.
+
+    EdgeworthIntervalAccountant      certified: `get_epsilon` is a proved upper bound and comes with a lower one
+    ApproximateEdgeworthAccountant   an estimate, the paper's AEA ([EA] Definitions 4.1, 4.6) or its tilted form
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event, privacy_accountant
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import validation
+from dp_edgeworth.events import serialization
+from dp_edgeworth.intervals import Bounds, Direction, Interval
+from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.paper import estimate, finite_sample
+from dp_edgeworth.paper.moments import PllrMoments
+from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.search import conversion, quick
+from dp_edgeworth.sums.composition import Composition, leaves
+from dp_edgeworth.sums.leaf_sums import LeafSums
+
+_MOST_COMPOSITIONS = 10**100
+_FEW_LEAVES = 64
+
+
+class NotAGuaranteeWarning(UserWarning):
+    """The number that this accountant returns is an estimate, not a bound."""
+
+
+class _EventAccountant(privacy_accountant.PrivacyAccountant):
+    """Turns events into counts of PLLRs, one table per direction; answers are left to subclasses.
+
+    `_beyond_moments` names what the accountant does if that needs more than four cumulants of a loss, else it is "".
+    """
+
+    _beyond_moments = ""
+
+    def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
+        super().__init__(validation.relation(neighboring_relation))
+        self._non_private = False
+        self._counts: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
+        self._sums = LeafSums(self._counts[0])
+
+    def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
+        times = validation.integer("count", count, 0)
+        steps = []
+        for leaf, repeats in leaves(event):
+            try:
+                pairs = mechanisms.directions(leaf, self.neighboring_relation)
+            except mechanisms.UnsupportedLeafError as error:
+                return self.CompositionErrorDetails(invalid_event=error.event, error_message=error.message)
+            if isinstance(pairs.remove, PllrMoments) and self._beyond_moments:
+                return self.CompositionErrorDetails(invalid_event=leaf, error_message=(
+                    f"{self._beyond_moments} needs more than the four cumulants of a `PllrMomentsDpEvent`; "
+                    "`EdgeworthIntervalAccountant(bound='uniform')` and, up to order 2, "
+                    "`ApproximateEdgeworthAccountant` do not."))
+            if repeats * max(times, 1) > _MOST_COMPOSITIONS:
+                raise ValueError(f"`count` must be at most 1e100 in all. Found about 1e{len(str(repeats * max(times, 1))) - 1}.")
+            steps.append((pairs, repeats))
+        if do_compose:
+            for pairs, repeats in steps:
+                self._add(pairs, repeats * times)
+        return None
+
+    def _add(self, pairs: mechanisms.Directions, count: int) -> None:
+        """The one place where a count is applied."""
+        if pairs is mechanisms.NON_PRIVATE:
+            self._non_private = True
+        elif pairs is not mechanisms.NO_LOSS:
+            self._sums.add(*pairs, count)
+            for table, pllr in zip(self._counts, pairs, strict=True):
+                table[pllr] = table.get(pllr, 0) + count
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The keyword arguments that make an accountant like this one."""
+        return {}
+
+    def merge(self, other: Any) -> Any:
+        """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.
+
+        The same as having composed both ledgers here, in any order and grouping.
+
+        Raises:
+          ValueError: `other` is of another class, or has another neighboring relation or other settings.
+        """
+        if type(other) is not type(self):
+            raise ValueError(f"`other` must be of class {type(self).__name__}. Found {type(other).__name__}.")
+        ours = {"neighboring_relation": self.neighboring_relation, **self._settings}
+        theirs = {"neighboring_relation": other.neighboring_relation, **other._settings}
+        for name, value in ours.items():
+            if theirs[name] != value:
+                raise ValueError(f"`other` must have {name} {value!r}. Found {theirs[name]!r}.")
+        ledger = other.ledger
+        return self if isinstance(ledger, dp_event.NoOpDpEvent) else self.compose(ledger)
+
+    def to_json(self) -> str:
+        """Class, neighboring relation, settings and ledger as JSON; `from_json` gives an equal accountant back."""
+        return serialization.accountant_to_json(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Any:
+        """The accountant that `to_json` of the same class wrote.
+
+        Raises:
+          EventFormatError: `text` is not such a document; the sentence starts with the path of the offending value.
+        """
+        relation, settings, ledger = serialization.accountant_from_json(text, cls.__name__)
+        try:
+            accountant = cls(relation, **settings)
+        except (TypeError, ValueError) as error:
+            raise serialization.EventFormatError(f"$.settings: must be what `{cls.__name__}` takes. Found: {error}") from error
+        return accountant.compose(ledger)
+
+    def _compositions(self) -> list[Composition]:
+        """One composition per direction; a single one where both are the same."""
+        remove, add = map(_ordered, self._counts)
+        return [Composition(remove)] if remove == add else [Composition(remove), Composition(add)]
+
+    def _answer(self, name: str, value: Any, high: float, constants: tuple[float, float], bounds: Any) -> Bounds:
+        """Checks the argument, answers the two trivial cases, and otherwise asks `bounds`."""
+        values = validation.array_in(name, value, 0.0, high)
+        if self._non_private or not self._counts[0]:
+            constant = np.full(values.shape, constants[0 if self._non_private else 1])
+            return Bounds(constant, constant, constant)
+        flat: Bounds = bounds(values.ravel())
+        return Bounds(*(part.reshape(values.shape) + 0.0 for part in flat))  # no -0.0
+
+    def _epsilons(self, target_delta: Any) -> Bounds:
+        return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
+
+    def _deltas(self, target_epsilon: Any) -> Bounds:
+        return self._answer("target_epsilon", target_epsilon, math.inf, (1.0, 0.0), self._delta_bounds)
+
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
+        raise NotImplementedError
+
+    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+        raise NotImplementedError
+
+
+def _ordered(counts: dict[Pllr, int]) -> dict[Pllr, int]:
+    """Leaves in an order of their own, so that rounding does not depend on how they came; many leaves are left as they are."""
+    return dict(sorted(counts.items(), key=lambda leaf: repr(leaf[0]))) if len(counts) <= _FEW_LEAVES else counts
+
+
+def _plain(values: np.ndarray) -> Any:
+    """A float for a scalar, the array otherwise."""
+    return float(values) if values.ndim == 0 else values
+
+
+class EdgeworthIntervalAccountant(_EventAccountant):
+    """A certified accountant: what it returns is a proved bound, and it says how tight that is.
+
+    Args:
+      neighboring_relation: how neighbouring data sets differ.
+      bound: "spectral", the certified inversion of the characteristic function; or one of the paper's finite-sample
+        bounds ([EA] Definitions 4.2, 4.7; wider, see `finite_sample`): "uniform", Lemma 4.3 from four moments of every
+        loss, or "adaptive", at every epsilon the best of the expansions up to `order` and of exponential tails.
+      order: 1, 2 or 3, for "adaptive" only; 2 and 3 are proved here and not in the paper (`bounds.prawitz`).
+      tolerance: the width of the epsilon interval aimed at, absolute below epsilon 1 and relative above. Where it cannot be
+        met within bounded work the wider interval is returned, which is as valid.
+
+    >>> import dp_accounting as dpa
+    >>> import dp_edgeworth
+    >>> event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(0.8)), 10_000)
+    >>> accountant = dp_edgeworth.EdgeworthIntervalAccountant().compose(event)
+    >>> round(accountant.get_epsilon(1e-5), 6)
+    10.053635
+    >>> interval = accountant.get_epsilon_interval(1e-5)
+    >>> interval.lower <= interval.estimate <= interval.upper < interval.lower + 1e-6
+    True
+    """
+
+    def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
+                 bound: str = "spectral", order: int = 1, tolerance: float = 1e-6):
+        super().__init__(neighboring_relation)
+        if not isinstance(bound, str) or bound not in ("spectral", "uniform", "adaptive"):
+            raise ValueError(f"`bound` must be 'spectral', 'uniform' or 'adaptive'. Found {validation.shown(bound)}.")
+        if validation.integer("order", order, 1) > (3 if bound == "adaptive" else 1):
+            raise ValueError("`order` must be 1, or up to 3 where `bound` is 'adaptive'. "
+                             f"Found {validation.shown(order)} with {bound!r}.")
+        self._bound = bound
+        self._method = finite_sample.Method(bound, order)
+        self._beyond_moments = "" if bound == "uniform" else f"`bound={bound!r}`"
+        self._tolerance = validation.positive("tolerance", tolerance)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"bound": self._bound, "order": self._method.order, "tolerance": self._tolerance}
+
+    def get_epsilon(self, target_delta: Any) -> Any:
+        """A proved upper bound of epsilon at `target_delta`; an array for an array."""
+        return _plain(self._epsilons(target_delta).upper)
+
+    def get_delta(self, target_epsilon: Any) -> Any:
+        """A proved upper bound of delta at `target_epsilon`; an array for an array."""
+        return _plain(self._deltas(target_epsilon).upper)
+
+    def get_epsilon_interval(self, target_delta: Any) -> Interval:
+        """Certified lower and upper bounds of epsilon at `target_delta`, and the best estimate."""
+        return Interval(*map(_plain, self._epsilons(target_delta)))
+
+    def get_delta_interval(self, target_epsilon: Any) -> Interval:
+        """Certified lower and upper bounds of delta at `target_epsilon`, and the best estimate."""
+        return Interval(*map(_plain, self._deltas(target_epsilon)))
+
+    def get_tradeoff(self, alpha: Any) -> Interval:
+        """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
+        return tradeoff.tradeoff(alpha, self.get_delta_interval, self.get_epsilon, self._tolerance)
+
+    def get_advantage(self) -> float:
+        """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
+        return tradeoff.advantage(self.get_delta_interval).upper
+
+    def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
+        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
+        return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
+
+    def delta_floor(self) -> float:
+        """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
+        if self._non_private or not self._counts[0]:
+            return float(self._non_private)
+        return finite_sample.delta_floor(self._directions(), self._method)
+
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
+        if self._bound != "spectral":
+            return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
+        if len(deltas) == 1:
+            found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
+            if found is not None:
+                return Bounds(*(np.array([end]) for end in found))
+        elif len(deltas):
+            curve = quick.epsilons(self._sums, deltas, self._tolerance)
+            if curve is not None:
+                return curve
+        return conversion.epsilon_bounds(self._directions(), deltas, self._tolerance)
+
+    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+        if self._bound != "spectral":
+            return finite_sample.delta_bounds(self._directions(), epsilons, self._method)
+        return conversion.delta_bounds(self._directions(), epsilons, self._tolerance)
+
+    def _directions(self) -> list[Direction]:
+        """Each direction with the composition that is known to have at most its loss."""
+        return [Direction(upper, _dominated(upper)) for upper in self._compositions()]
+
+
+def _dominated(composition: Composition) -> Composition:
+    """A composition with at most the true loss: the same one where every pair is exact."""
+    if all(pllr.dominated is pllr for pllr in composition.counts):
+        return composition
+    counts: dict[Pllr, int] = {}
+    for pllr, count in composition.counts.items():
+        counts[pllr.dominated] = counts.get(pllr.dominated, 0) + count
+    return Composition(counts)
+
+
+class ApproximateEdgeworthAccountant(_EventAccountant):
+    """The Approximate Edgeworth Accountant: an estimate of any order, not a bound.
+
+    Use `EdgeworthIntervalAccountant` for a number to publish.
+
+    Args:
+      neighboring_relation: how neighbouring data sets differ.
+      order: order k of the expansion; 0 is the central limit theorem.
+      tilted: expand at the saddle point instead of at the means. Same cost, far smaller error.
+    """
+
+    def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
+                 order: int = 2, tilted: bool = False):
+        super().__init__(neighboring_relation)
+        self._order = validation.integer("order", order, 0)
+        if not isinstance(tilted, bool | np.bool_):
+            raise ValueError(f"`tilted` must be a bool. Found {validation.shown(tilted)}.")
+        self._tilted = bool(tilted)
+        if self._tilted or self._order > 2:
+            self._beyond_moments = f"`order={self._order}, tilted={self._tilted}`"
+        warnings.warn("ApproximateEdgeworthAccountant returns an estimate, not a privacy guarantee. "
+                      "Use EdgeworthIntervalAccountant for a certified bound.", NotAGuaranteeWarning, stacklevel=2)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"order": self._order, "tilted": self._tilted}
+
+    def get_epsilon(self, target_delta: Any) -> Any:
+        """An estimate of epsilon at `target_delta`: the largest root, so a curve that is not monotone errs to the safe side."""
+        return _plain(self._epsilons(target_delta).estimate)
+
+    def get_delta(self, target_epsilon: Any) -> Any:
+        """An estimate of delta at `target_epsilon`."""
+        return _plain(self._deltas(target_epsilon).estimate)
+
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
+        values = estimate.epsilons(self._compositions(), deltas, self._order, self._tilted)
+        return Bounds(values, values, values)
+
+    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+        values = estimate.deltas(self._compositions(), epsilons, self._order, self._tilted)
+        return Bounds(values, values, values)

@@ -1,0 +1,281 @@
+"""Event-tree analysis: where the privacy loss of a tree comes from, and what its parts cost.
+
+>>> import dp_accounting as dpa
+>>> training = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.0)), 1_000)
+>>> report = explain(dpa.ComposedDpEvent([training, dpa.LaplaceDpEvent(2.0)]), target_delta=1e-5)
+>>> [(node.path, round(node.share, 3)) for node in report.root.children]
+[('$.events[0]', 0.734), ('$.events[1]', 0.266)]
+>>> round(report["$.events[1]"].epsilon_without, 4)
+1.8282
+
+`print(report)` draws the tree with bars; `docs/event-tree-analysis.md` says how to read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import validation
+from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import attribution, icicle, report
+from dp_edgeworth.analysis.attribution import Tree
+from dp_edgeworth.events import description
+from dp_edgeworth.intervals import Interval
+from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.search import conversion
+
+
+@dataclasses.dataclass(frozen=True)
+class Cumulants:
+    """Mean, standard deviation, skewness and excess kurtosis of a sum of losses: its standardised cumulants.
+
+    An Edgeworth estimate is to be trusted where skewness and kurtosis are small.
+    """
+
+    mean: float
+    standard_deviation: float
+    skewness: float
+    excess_kurtosis: float
+
+    @classmethod
+    def of(cls, kappa: np.ndarray) -> Cumulants:
+        mean, variance, third, fourth = map(float, kappa)
+        if variance <= 0.0:
+            return cls(mean, 0.0, 0.0, 0.0)
+        deviation = math.sqrt(variance)
+        # One division at a time: no power of the deviation underflows.
+        skewness, kurtosis = third / deviation / deviation / deviation, fourth / variance / variance
+        return cls(mean, deviation, skewness, kurtosis)
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """One node of the tree, with what its whole subtree contributes, repetitions included."""
+
+    report: EventReport = dataclasses.field(repr=False)
+    index: int
+
+    @property
+    def path(self) -> str:
+        return self.report.tree.path(self.index)
+
+    @property
+    def event(self) -> dp_event.DpEvent:
+        return self.report.tree.events[self.index]
+
+    @property
+    def kind(self) -> str:
+        return description.kind(self.event)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return description.parameters(self.event)
+
+    @property
+    def count(self) -> int:
+        """How often the node runs: the product of the repetitions above it."""
+        return self.report.tree.counts[self.index]
+
+    @property
+    def children(self) -> list[Node]:
+        return [Node(self.report, index) for index in self.report.tree.children[self.index]]
+
+    @property
+    def share(self) -> float:
+        """Of the whole epsilon: siblings add up to their parent, the root is 1 (0 where nothing is lost at all); NaN if unknown."""
+        return float(self.report.shares[self.index])
+
+    @property
+    def contribution(self) -> float:
+        """share times epsilon."""
+        return self.share * self.report.epsilon if self.share else 0.0
+
+    @property
+    def cumulants(self) -> Cumulants:
+        """Of the loss Y of this subtree in the dominating direction."""
+        return Cumulants.of(self.report.kappa[self.index])
+
+    @property
+    def tilted_cumulants(self) -> Cumulants:
+        """The same at the saddle point, where the tilted estimate expands."""
+        return Cumulants.of(self.report.tilted_kappa[self.index])
+
+    @property
+    def epsilon_alone(self) -> float:
+        """What this subtree would cost by itself, certified; computed when first asked for."""
+        return self.report._alone(self.index)[0].upper
+
+    @property
+    def direction(self) -> str:
+        """"remove", "add" or "both": which direction decides `epsilon_alone`."""
+        return self.report._alone(self.index)[1]
+
+    @property
+    def epsilon_without(self) -> float:
+        """What the rest of the tree would cost, certified; computed when first asked for."""
+        return self.report._without(self.index).upper
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EventReport:
+    """The answer of `explain`; `report.root`, `report["$.events[0]"]` and `report.nodes` give its nodes.
+
+    Attributes:
+      tree: the nodes, flattened.
+      target_delta, neighboring_relation, tolerance: as asked.
+      interval: certified epsilon of the whole tree. direction: the direction that decides it.
+      tilt: the saddle point c at which the shares were taken; inf where they are those of the largest losses, NaN where unknown.
+      shares: one per node. kappa, tilted_kappa: cumulants 1 to 4 of every subtree's loss, at tilts 0 and c.
+      limit: how many nodes are displayed.
+    """
+
+    tree: Tree
+    target_delta: float
+    neighboring_relation: NeighboringRelation
+    tolerance: float
+    limit: int
+    interval: Interval
+    direction: str
+    tilt: float
+    shares: np.ndarray
+    kappa: np.ndarray
+    tilted_kappa: np.ndarray
+    _memory: dict[tuple[str, int], Any] = dataclasses.field(default_factory=dict, repr=False)
+
+    @property
+    def epsilon(self) -> float:
+        """The certified upper end."""
+        return self.interval.upper
+
+    @property
+    def root(self) -> Node:
+        return Node(self, 0)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, parents before children."""
+        return [Node(self, index) for index in range(len(self.tree.events))]
+
+    def __getitem__(self, path: str) -> Node:
+        for index in range(len(self.tree.events)):
+            if path.endswith(self.tree.segments[index]) and self.tree.path(index) == path:
+                return Node(self, index)
+        raise KeyError(path)
+
+    def _alone(self, index: int) -> tuple[Interval, str]:
+        key = ("alone", index)
+        if key not in self._memory:
+            parts = [(self.tree.events[index], self.tree.counts[index])]
+            self._memory[key] = (self.interval, self.direction) if index == 0 else _by_direction(
+                _composed(parts, self), self.target_delta, self.tolerance)
+        result: tuple[Interval, str] = self._memory[key]
+        return result
+
+    def _without(self, index: int) -> Interval:
+        key = ("without", index)
+        if key not in self._memory:
+            inside = range(index, self.tree.ends[index])
+            rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
+            self._memory[key] = _composed(rest, self).get_epsilon_interval(self.target_delta)
+        result: Interval = self._memory[key]
+        return result
+
+    def __str__(self) -> str:
+        return report.text(self)
+
+    def _repr_html_(self) -> str:
+        return report.html(self)
+
+    def to_dict(self, complete: bool = False) -> dict[str, Any]:
+        """Plain data; `epsilon_alone` and `epsilon_without` for displayed nodes only, unless `complete`."""
+        return report.as_dict(self, complete)
+
+    def to_json(self, complete: bool = False) -> str:
+        """`to_dict` as JSON; infinities are strings."""
+        return json.dumps(report.finite(self.to_dict(complete)), indent=2)
+
+    def plot(self, axes: Any = None) -> Any:
+        """An icicle: one row per level, widths are shares. Needs matplotlib; returns its axes."""
+        return icicle.icicle(self, axes)
+
+
+def explain(event: dp_event.DpEvent, *, target_delta: float,
+            neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+            tolerance: float = 1e-6, limit: int | None = None) -> EventReport:
+    """Splits the epsilon of an event tree over its nodes.
+
+    Args:
+      event: the tree; the `ledger` of any dp-accounting accountant is one.
+      target_delta: the delta at which epsilon is asked.
+      neighboring_relation: how neighbouring data sets differ.
+      tolerance: width of the certified intervals aimed at.
+      limit: how many nodes to display, largest shares first; the others are folded. By default 12, and 6 for more than
+        2,000 leaves, as each displayed node costs one accounting of the rest of the tree.
+
+    Raises:
+      ValueError: a parameter is out of range.
+      UnsupportedEventError: a leaf has no certified accounting here.
+    """
+    delta = validation.probability("target_delta", target_delta)
+    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
+    few = 12 if len(tree.leaf_indices) <= 2_000 else 6
+    limit = few if limit is None else validation.integer("limit", limit, 1)
+    pairs = {i: mechanisms.directions(tree.events[i], neighboring_relation) for i in tree.leaf_indices}
+    tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
+    side = 1 if direction == "add" else 0
+    weights, tilt = attribution.weights(tables[side], interval.upper, delta)
+    values = np.zeros((len(tree.events), 1 + 2 * attribution.CUMULANTS))
+    values[tree.leaf_indices] = _leaf_values([pairs[i][side] for i in tree.leaf_indices], weights, tilt)
+    values *= np.array(tree.counts, float)[:, None]
+    sums = tree.sums(values)
+    shares = sums[:, 0] if sums[0, 0] == 0.0 else sums[:, 0] / sums[0, 0]
+    shares[0] = float(sums[0, 0] != 0.0)  # also where the others are unknown
+    return EventReport(tree, delta, neighboring_relation, tolerance, limit, interval, direction, tilt, shares,
+                       sums[:, 1:1 + attribution.CUMULANTS], sums[:, 1 + attribution.CUMULANTS:])
+
+
+def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> np.ndarray:
+    """One row per leaf: weight, four cumulants, four tilted ones (those at tilt 0 where no tilt is finite)."""
+    if not pllrs:
+        return np.zeros((0, 1 + 2 * attribution.CUMULANTS))
+    distinct = list(weights)
+    plain = attribution.leaf_cumulants(distinct, 0.0)
+    tilted = attribution.leaf_cumulants(distinct, tilt) if math.isfinite(tilt) else plain
+    table = np.concatenate([[list(weights.values())], plain, tilted]).T
+    position = {pllr: i for i, pllr in enumerate(distinct)}
+    return table[[position[pllr] for pllr in pllrs]]
+
+
+def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
+    tables: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
+    for pair, count in steps:
+        for table, pllr in zip(tables, pair, strict=True):
+            table[pllr] = table.get(pllr, 0) + count
+    return tables
+
+
+def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:
+    """Certified epsilon, and the direction that decides it; "both" where they are the same or both are infinite."""
+    whole = accountant.get_epsilon_interval(delta)
+    directions = [] if accountant._non_private else accountant._directions()
+    if len(directions) < 2 or math.isinf(whole.estimate):
+        return whole, "both"
+    remove = conversion.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
+    return whole, "remove" if remove >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
+
+
+def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventReport) -> EdgeworthIntervalAccountant:
+    accountant = EdgeworthIntervalAccountant(settings.neighboring_relation, tolerance=settings.tolerance)
+    for event, count in parts:
+        accountant.compose(event, count)
+    return accountant

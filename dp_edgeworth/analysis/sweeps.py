@@ -1,0 +1,190 @@
+"""epsilon over a grid of sampling probability x noise multiplier x steps: many hyper-parameter configurations, quickly.
+
+>>> result = sweep(sampling_probability=[0.01, 0.02], noise_multiplier=[0.8, 1.0], steps=1_000, target_delta=1e-5)
+>>> result.epsilon.shape
+(2, 2, 1)
+>>> print(result.to_csv().splitlines()[0])
+sampling_probability,noise_multiplier,steps,epsilon_estimate
+
+An estimate (the tilted expansion, all points of the grid at once) unless `certified=True`, which accounts every point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import validation
+from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import heat_map
+from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.paper import tilted_batch
+from dp_edgeworth.search import grid
+
+_LONG = 500  # grid points from which a progress bar is worth it
+_MOST_POINTS = 10_000_000  # of a grid, some hundred bytes each
+_FEWEST_SAMPLES = 0.1  # steps times probability, below which the estimates are off by an order of magnitude
+_AXES = ("sampling_probability", "noise_multiplier", "steps")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SweepResult:
+    """epsilon on a grid; arrays have one axis per parameter, in the order of the fields.
+
+    Attributes:
+      sampling_probability, noise_multiplier, steps: the axes.
+      target_delta, neighboring_relation: as asked.
+      certified: whether `lower` and `upper` are proved; otherwise they are the estimate.
+    """
+
+    sampling_probability: np.ndarray
+    noise_multiplier: np.ndarray
+    steps: np.ndarray
+    target_delta: float
+    neighboring_relation: NeighboringRelation
+    certified: bool
+    lower: np.ndarray
+    estimate: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def epsilon(self) -> np.ndarray:
+        """The certified upper ends, or the estimates."""
+        return self.upper if self.certified else self.estimate
+
+    @property
+    def axes(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in _AXES}
+
+    def to_csv(self, path: Any = None) -> str:
+        """One line per grid point; also written to `path` if given."""
+        columns = {"epsilon_lower": self.lower, "epsilon_estimate": self.estimate, "epsilon_upper": self.upper}
+        if not self.certified:
+            columns = {"epsilon_estimate": self.estimate}
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*_AXES, *columns])
+        for point, *values in zip(itertools.product(*(axis.tolist() for axis in self.axes.values())),
+                                  *(column.ravel().tolist() for column in columns.values()), strict=True):
+            writer.writerow([*point, *values])
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(stream.getvalue())
+        return stream.getvalue()
+
+    def plot(self, axes: Any = None, *, at: int = 0) -> Any:
+        """A heat map over the two longest axes, the third fixed at index `at`. Needs matplotlib; returns its axes."""
+        return heat_map.heat_map(self, axes, at=at)
+
+
+def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, target_delta: float,
+          neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+          certified: bool = False, tolerance: float = 1e-6, progress: bool | None = None) -> SweepResult:
+    """epsilon of Poisson-sampled Gaussian noise for every combination of the parameters.
+
+    Args:
+      sampling_probability, noise_multiplier, steps: numbers or one-dimensional sequences of them.
+      target_delta: the delta at which epsilon is asked.
+      neighboring_relation: how neighbouring data sets differ.
+      certified: proved intervals instead of estimates; more than ten times slower.
+      tolerance: width of the certified intervals aimed at.
+      progress: whether to show a progress bar (needs rich); by default on a terminal, when the grid is large.
+    """
+    probabilities = validation.axis("sampling_probability", sampling_probability, validation.probability)
+    noises = validation.axis("noise_multiplier", noise_multiplier, validation.at_least_zero)
+    counts = validation.axis("steps", steps, lambda name, value: validation.integer(name, value, 1))
+    delta, tolerance = validation.probability("target_delta", target_delta), validation.positive("tolerance", tolerance)
+    neighboring_relation = validation.relation(neighboring_relation)
+    shape = len(probabilities), len(noises), len(counts)
+    if math.prod(shape) > _MOST_POINTS:
+        raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
+    points = list(itertools.product(probabilities, noises, counts))
+    with _progress(len(points), progress) as advance:
+        if certified:
+            columns = _certified(points, delta, neighboring_relation, tolerance, advance)
+        else:
+            columns = [_estimates(points, delta, neighboring_relation, advance)] * 3
+    return SweepResult(np.array(probabilities), np.array(noises), np.array(counts), delta, neighboring_relation,
+                       certified, *(column.reshape(shape) for column in columns))
+
+
+Point = tuple[float, float, int]
+
+
+def _leaf(point: Point) -> dp_event.DpEvent:
+    return dp_event.PoissonSampledDpEvent(point[0], dp_event.GaussianDpEvent(point[1]))
+
+
+def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
+               advance: Callable[[int], None]) -> list[np.ndarray]:
+    """Sampled Gaussians together; the others (no sampling, no noise, hardly a sample) one at a time."""
+    pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
+    together = [i for i, point in enumerate(points) if 0.0 < delta < 1.0 and _is_suggested(point, pairs[point[:2]])]
+    counts = np.array([points[i][2] for i in together], float)
+    found = grid.intervals([pairs[points[i][:2]] for i in together], counts, delta, tolerance, advance)
+    result = np.full((3, len(points)), math.nan)
+    result[:, together] = np.array(found).T if found else np.zeros((3, 0))
+    for i in np.setdiff1d(np.arange(len(points)), together):
+        accountant = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(points[i]), points[i][2])
+        result[:, i] = accountant.get_epsilon_interval(delta)
+        advance(1)
+    return list(result)
+
+
+def _is_suggested(point: Point, pair: mechanisms.Directions) -> bool:
+    """Whether the pair is an exact one that is evaluated in batches, and the estimates are good for a suggestion."""
+    exact = pair.remove.dominated is pair.remove and pair.add.dominated is pair.add
+    enough = point[0] * point[2] >= _FEWEST_SAMPLES and 1 < point[2] <= tilted_batch.MOST_COUNT
+    return exact and enough and tilted_batch.shift(pair.remove) is not None
+
+
+def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,
+               advance: Callable[[int], None]) -> np.ndarray:
+    """Both directions in batches; points out of the batches' reach one at a time."""
+    pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
+    counts = np.array([point[2] for point in points], float)
+    result = np.full(len(points), math.nan)
+    batch = np.array([i for i, point in enumerate(points) if 0.0 < delta < 1.0 and counts[i] <= tilted_batch.MOST_COUNT
+                      and tilted_batch.shift(pairs[point[:2]].remove) is not None], int)
+    if len(batch):
+        mirror = all(pairs[points[i][:2]].remove == pairs[points[i][:2]].add for i in batch)
+        sides = [tilted_batch.epsilons([pairs[points[i][:2]][side] for i in batch], counts[batch], delta,
+                                       advance=advance if side == 0 else lambda done: None)
+                 for side in ((0,) if mirror else (0, 1))]
+        result[batch] = np.maximum.reduce(sides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in np.flatnonzero(np.isnan(result)):
+            accountant = ApproximateEdgeworthAccountant(relation, tilted=True).compose(_leaf(points[i]), points[i][2])
+            result[i] = accountant.get_epsilon(delta)
+            advance(1)
+    return result
+
+
+@contextlib.contextmanager
+def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of points done; draws on standard error where rich is installed."""
+    show = total >= _LONG and sys.stderr.isatty() if wanted is None else wanted
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        show = False
+    if not show:
+        yield lambda done: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sweep", total=total)
+        yield lambda done: bar.update(task, advance=done)

@@ -1,0 +1,125 @@
+"""Laplace(0, 1) against Laplace(mu, 1): two atoms and what is between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dp_edgeworth import validation
+from dp_edgeworth.losses.panels import graded_edges, panels
+from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+
+_FEW_PANELS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class LaplaceShift(Pllr):
+    """P = Laplace(0, 1), Q = Laplace(mu, 1): L = |x| - |x - mu|, with atoms at -mu and mu."""
+
+    mu: float
+    mirror = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", validation.positive("mu", self.mu))
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        return self.mu
+
+    @property
+    def infimum(self) -> float:  # type: ignore[override]
+        return -self.mu
+
+    @property
+    def loss_scale(self) -> float:
+        return self.mu
+
+    top_mass = 0.5
+    bottom_mass = 0.5
+
+    def rule(self, demand: Demand) -> Rule:
+        return self.rules([self], demand)
+
+    @classmethod
+    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
+        """Atoms of mass 1/2 at -mu and e^{-mu}/2 at mu; L = 2x - mu with density e^{-x}/2 on 0 < x < mu.
+
+        After subsampling the integrand between is analytic for |Im x| < pi/2; at height b it is at most
+        e^{2 frequency b} sec(b)^{max(-low, 0)} times its size on the real line, where it grows by at most e^{slope dx}. Slope and
+        phase are smaller by the largest posterior odds where these are below 1. Panels on which slope times length is at most 8 are
+        equal and few for most leaves; otherwise they are short at the end where a steep integrand has its mass and double from there
+        on (`panels.graded_edges`).
+
+        Unsampled, the integrand at a distance t below mu is e^{-(2s - 1) t} times its value there, which is the mass of the atom at mu
+        in E_P[e^{sL}]. Where that is below e^{-digits - 30} for all exponents that frequencies are asked for with, a rule of positive
+        weights need not follow the phase: what is there of the integral and of the sum is as small. Panels there are for frequency 0.
+        """
+        mu = np.array([member.mu for member in members])
+        odds = np.ones(len(mu))
+        if sampled is not None:
+            rare = np.minimum(sampled, 0.5)
+            odds = np.where((sampled < 0.5) & (mu < 600.0), np.minimum(1.0, rare * np.exp(np.minimum(mu, 600.0)) / (1.0 - rare)), 1.0)
+        rise, fall = 2.0 * max(demand.high, 0.0) * odds + 1.0, 2.0 * max(-demand.low, 0.0) * odds + 1.0
+        longest = np.minimum(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300))
+        count = np.ceil(mu * np.maximum(np.maximum(rise, fall) / 8.0, 1.0 / longest))
+        if count.max() <= _FEW_PANELS:
+            return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
+        near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
+        ends = mu if sampled is None else _ends(mu, sampled, demand)
+        longest = np.where(ends < mu, np.minimum(8.0, 6.0 / (demand.frequency + 1e-300)), longest)
+        return Rule.stacked([
+            _steep(float(mu[i]), near, demand) if near < 0.5 * mu[i] else
+            _on_panels(mu[i:i + 1], graded_edges(*map(float, (ends[i], fall[i], rise[i], longest[i], demand.digits)))[None],
+                       demand, float(odds[i]), apart=bool(ends[i] < mu[i]))
+            for i in range(len(mu))])
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
+        eps = np.asarray(epsilon, float)
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
+
+
+def _steep(mu: float, near: float, demand: Demand) -> Rule:
+    """Unsampled, with frequencies only where the law sits within `near` of the top."""
+    calm = dataclasses.replace(demand, frequency=0.0)
+    rise, fall = 2.0 * max(demand.high, 0.0) + 1.0, 2.0 * max(-demand.low, 0.0) + 1.0
+    longest = min(1.0, 12.0 / (2.0 * demand.frequency + 1e-300))
+    below = panels(graded_edges(mu - near, fall, rise, 1.0, demand.digits)[None], calm, 2.0, 1.0)
+    above = panels(mu - near + graded_edges(near, fall, rise, longest, demand.digits)[None], demand, 2.0, 1.0)
+    return _with_atoms(np.array([mu]), np.concatenate([below[0], above[0]], axis=1), np.concatenate([below[1], above[1]], axis=1))
+
+
+def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
+    """How far panels reach from both atoms under sampling; mu itself where that is most of the way.
+
+    With u = 1 - p + p e^{2x - mu}, what is left out is e^{-x} u^s / 2 relative to I = E e^{sL}. For s <= 0 it is at most e^{-x}, as
+    I >= (1-p)^s / 4 by the lower atom. For s >= 1 it is at most e^{mu - x} (u(x) / u(mu))^s by the upper atom, which falls in s, so
+    at most e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second
+    part is, by the lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2}
+    for s < 1/4, e^{o - mu/4} for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from
+    both ends. The bend of L, at mu/2 within o/2, is then more than 80 away from all panels: there u is one term up to e^-80.
+    """
+    with np.errstate(divide="ignore"):
+        end = 2.0 * (demand.digits + np.log(np.maximum(mu, 1.0)) + np.abs(np.log(p) - np.log1p(-p)) + 5.0)
+    return np.where(mu > 4.0 * end, end, mu)
+
+
+def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float, *, apart: bool = False) -> Rule:
+    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu; `apart`: near the lower one, and mirrored."""
+    x, w = panels(edges, demand, 2.0, odds, far=apart)
+    if apart:
+        x, w = np.concatenate([x, mu[:, None] - x[:, ::-1]], axis=1), np.concatenate([w, w[:, ::-1]], axis=1)
+    return _with_atoms(mu, x, w)
+
+
+def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
+    top = mu[:, None]
+    grid = np.linspace(0.0, 1.0, 65) * top
+    none, half = np.zeros(len(mu)), np.full((len(mu), 1), math.log(0.5))
+    return Rule(np.concatenate([-top, 2.0 * x - top, top], axis=1), np.concatenate([half, np.log(0.5 * w) - x, half - top], axis=1),
+                none, none, 2.0 * grid - top, math.log(0.25) - grid[:, 1:])

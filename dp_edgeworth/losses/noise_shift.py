@@ -1,0 +1,400 @@
+"""Additive noise and its shift by s as a finite pair just above, or just below, the true one.
+
+Which pair. Noise with density f, answers that one record can move by at most s, up or down: the two laws are f and f(. - t),
+|t| <= s, in either order. For a log-concave f the ratio f(x - t) / f(x) increases in x for t > 0, so every hockey-stick
+
+    H_A(u) = int (f(x - t) - u f(x))_+ dx = max_x [ F'(x - t) - u F'(x) ],     F' the upper tail of f, u = e^epsilon,
+
+grows with t (move t and x together) and t = s is the worst. Moving down by s is the reversed pair A^R (translate by s). Which
+of A and A^R occurs may change from step to step and depend on what was seen before, so neither composed alone is enough unless f is
+symmetric. Both are dominated by the pair S with
+
+    H_S(u) = max(H_A(u), H_{A^R}(u)),
+
+which exists: H is the hockey-stick of a pair if and only if it is convex and non-increasing with H(0) = 1 and
+H(u) >= (1 - u)_+, and a maximum of two such functions is one (Zhu, Dong, Wang, arXiv:2106.08567, Proposition 10). Domination
+survives adaptive composition (their Theorem 9), and Poisson sampling because the sampled hockey-stick is an increasing function
+of the inner one, p H(1 + (u - 1)/p). So S serves both directions of every neighboring relation, with twice the shift under
+REPLACE_ONE. Where f is symmetric S = A. As H_{A^R}(u) = 1 - u + u H_A(1/u), S is its own mirror image: its loss L has the law
+of -L under exchange of P and Q, and H_S on u >= 1 is all there is to know. Used once, S is attained by one of the signs.
+The interval of a composition is that of S composed, as for sampling without replacement; no data need attain it.
+
+Rounding. On u >= 1, with knots u_j = f(x_j - s) / f(x_j):
+
+    Upper pair: the chords of H_S between knots u_j, where H_A(u_j) = F'(x_j - s) - u_j F'(x_j). Above H_S, because it is convex;
+      with fewer knots too, so knots may be dropped at will. Chords of the maximum lie above the maximum of the chords.
+    Lower pair: the largest of the lines F'(x_j - s) - u F'(x_j). Below H_S, because each of them is below H_A or H_{A^R}.
+
+Both are piecewise linear, so finite pairs: P has the mass H'(u+) - H'(u-) at a kink u, Q has u times that. They differ by the
+second order in the distance of the knots, which are densest where any tilted law of the loss has its mass.
+
+Rounding errors. Tails are taken to be off by a relative 1e-13 at most, log-densities by 8 units in the last place. A knot is moved
+up by its own error xi, so that the true maximiser lies at or beyond x_j and F'(x_j - s) - u_j F'(x_j) falls short of the maximum by at
+most 2 xi u_j F'(x_j). This and 1e-12 (F'(x_j - s) + u_j F'(x_j)) is added to every height of the upper pair (subtracted from the lines
+of the lower one), which also covers the arithmetic that follows: sums over the masses return the heights to within a few thousand units
+in the last place of the tails. The price is relative 1e-12 / (spread of the loss), whatever the count. Where P has less than e^{-650}
+beyond x_j, its tail is bounded by integrals of the density (`additive_noise.Tail.log_mass`). Above the largest loss of all knots, its
+error included, H_A is at most Q's tail beyond the last knot: that is the last height of the upper pair, and its infinite mass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
+from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+
+_FEWEST, _MOST = 4_000, 60_000  # knots
+_ROUNDING = 2.5e-7  # what they should at most add to the relative width of epsilon
+_MARGIN = 1e-12
+_ULP = float(np.finfo(float).eps)
+# The laws tilted by these, from P (-1) and Q (0) to all that a composition may ask for, have enough knots each.
+_TILTS = np.concatenate([[-1.0, -0.5, 0.0], np.geomspace(1e-3, 1e4, 29)])
+_LARGEST_LOSS = 1e8  # beyond, a loss is taken for infinite
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfCurve:
+    """A piecewise linear hockey-stick on u >= 1, or the positive losses of its pair.
+
+    Attributes:
+      losses: where it bends, increasing and positive.
+      q_masses: Q-mass of each loss.
+      heights: the curve at each loss.
+      slopes: e^loss times the P-mass of this and all larger losses.
+      infinite: Q-mass of an infinite loss.
+      centre: mass of the loss 0.
+    """
+
+    losses: np.ndarray
+    q_masses: np.ndarray
+    heights: np.ndarray
+    slopes: np.ndarray
+    infinite: float
+    centre: float
+
+    def at(self, epsilon: np.ndarray) -> np.ndarray:
+        """The curve at u = e^epsilon, epsilon >= 0."""
+        if not len(self.losses):
+            return np.full(epsilon.shape, self.infinite)
+        index = np.searchsorted(self.losses, epsilon, side="right")
+        inside = np.minimum(index, len(self.losses) - 1)
+        below = self.heights[inside] - self.slopes[inside] * np.expm1(np.minimum(epsilon - self.losses[inside], 0.0))
+        return np.where(index < len(self.losses), below, self.infinite)
+
+    def kept(self, log_tail: float) -> int:
+        """How many of the losses are left if the largest ones, of Q-mass e^{log_tail} in all, are left out."""
+        if log_tail == -math.inf:
+            return len(self.losses)
+        dropped = np.searchsorted(np.cumsum(self.q_masses[::-1]), math.exp(log_tail) * (1.0 - 1e-9), side="right")
+        return max(len(self.losses) - int(dropped), min(len(self.losses), 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseShift(Pllr):
+    """The symmetric pair S of a log-concave noise and its shift, from above or from below (see the module's header).
+
+    Attributes:
+      noise: of scale 1.
+      shift: in units of its scale.
+      above: whether this is the upper pair.
+    """
+
+    noise: AdditiveNoise
+    shift: float
+    above: bool = True
+    mirror = True
+    cuttable = True
+
+    @property
+    def half(self) -> HalfCurve:
+        return _halves(self.noise, self.shift)[0 if self.above else 1]
+
+    @property
+    def dominated(self) -> Pllr:
+        return dataclasses.replace(self, above=False) if self.above else self
+
+    @property
+    def infinite_mass(self) -> float:  # type: ignore[override]
+        return self.half.infinite
+
+    lost_mass = infinite_mass  # type: ignore[assignment]
+
+    @property
+    def finite_supremum(self) -> float:
+        return float(self.half.losses.max(initial=0.0))
+
+    @property
+    def supremum(self) -> float:  # type: ignore[override]
+        return math.inf if self.infinite_mass else self.finite_supremum
+
+    @property
+    def infimum(self) -> float:  # type: ignore[override]
+        return -self.supremum
+
+    @property
+    def top_mass(self) -> float:  # type: ignore[override]
+        return float(self.half.q_masses[-1]) if len(self.half.losses) and not self.infinite_mass else 0.0
+
+    bottom_mass = top_mass  # type: ignore[assignment]
+
+    @property
+    def loss_scale(self) -> float:
+        return self.finite_supremum
+
+    def largest_kept(self, log_tail: float) -> float:
+        return float(self.half.losses[:self.half.kept(log_tail)].max(initial=0.0))
+
+    def rule(self, demand: Demand) -> Rule:
+        """Exact, as the pair is finite; the negative losses mirror the positive ones, and only the largest may be left out."""
+        half, missing = self.half, None
+        kept = half.kept(demand.log_tail)
+        if kept < len(half.losses):
+            q_missing = half.q_masses[kept:]
+            missing = np.array([[math.fsum(q_missing * np.exp(-half.losses[kept:]))], [math.fsum(q_missing)]])
+        with np.errstate(divide="ignore"):
+            log_q, log_centre = np.log(half.q_masses), np.log([half.centre])
+        infinite = np.array([half.infinite])
+        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
+                    np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        """For negative epsilon the mirror image, 1 - e^eps + e^eps H(-eps)."""
+        eps = np.asarray(epsilon, float)
+        height = self.half.at(np.abs(eps))
+        with np.errstate(divide="ignore"):
+            return np.log(np.minimum(np.where(eps < 0, -np.expm1(np.minimum(eps, 0.0))
+                                              + np.exp(np.minimum(eps, 0.0)) * height, height), 1.0))
+
+
+@functools.lru_cache(maxsize=256)
+def _halves(noise: AdditiveNoise, shift: float) -> tuple[HalfCurve, HalfCurve]:
+    """The upper and the lower pair."""
+    if shift >= noise.width:
+        none = np.zeros(0)
+        disjoint = HalfCurve(none, none, none, none, 1.0, 0.0)
+        return disjoint, disjoint
+    curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
+    losses = _thinned(np.concatenate([curve.losses for curve in curves]))
+    return _upper_half(curves, losses), _lower_half(curves, losses)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Curve:
+    """Knots of the hockey-stick of one order of the pair: losses from 0 up, the curve's heights from above, and its tangents.
+
+    Beyond the last knot the curve is below the last height. Tangents are lines q_tail - u p_tail below the curve, and so is
+    `infinite`, the Q-mass where P has none.
+    """
+
+    losses: np.ndarray
+    heights: np.ndarray
+    log_p_tails: np.ndarray
+    q_tails: np.ndarray
+    infinite: float
+
+    def upper(self, losses: np.ndarray) -> np.ndarray:
+        """Chords between the heights."""
+        index = np.searchsorted(self.losses, losses, side="right") - 1
+        gaps = np.append(np.diff(self.losses), 1.0)
+        slopes = np.append(-np.diff(self.heights), 0.0) / np.expm1(np.minimum(gaps, 700.0))
+        # Over a gap of more than 700 the chord stays above the height on the left until 700 before its right end.
+        beyond = np.minimum(losses - self.losses[index], gaps[index]) - np.maximum(gaps[index] - 700.0, 0.0)
+        return self.heights[index] - slopes[index] * np.expm1(np.maximum(beyond, 0.0))
+
+    def tangents(self, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The higher of the tangents at both ends of a chord: its value, log p_tail and q_tail."""
+        low = np.minimum(np.searchsorted(self.losses, losses, side="right") - 1, len(self.q_tails) - 1)
+        index = np.stack([low, np.minimum(low + 1, len(self.q_tails) - 1)])
+        with np.errstate(over="ignore"):
+            values = self.q_tails[index] - np.exp(losses + self.log_p_tails[index])
+        best = np.take_along_axis(index, np.argmax(values, axis=0)[None], axis=0)[0]
+        return values.max(axis=0), self.log_p_tails[best], self.q_tails[best]
+
+
+@np.errstate(all="ignore")
+def _curve(tail: Tail, shift: float) -> _Curve:
+    """H_A for the shift away from a tail that falls to the right."""
+    x = _knots(tail, shift)
+    log_p, log_q = tail.log_density(x), tail.log_density(x - shift)
+    error = 8.0 * _ULP * (1.0 + np.abs(log_p) + np.abs(log_q))
+    loss = log_q - log_p + error
+    loss[0] = 0.0
+    (log_p_tail, most), q_tail = tail.log_mass(x), tail.mass(x - shift)
+    top, rest = float(np.max(loss + 2.0 * error)), float(q_tail[-1]) * (1.0 + _MARGIN) + tail.absolute_error
+    rising = loss > np.concatenate([[-1.0], np.maximum.accumulate(loss + 2.0 * error)[:-1]])
+    keep = rising & (loss < min(shift * tail.rate, _LARGEST_LOSS))
+    loss, error, log_p_tail, most, q_tail = (part[keep] for part in (loss, error, log_p_tail, most, q_tail))
+    scaled = np.exp(loss + log_p_tail)
+    margin = _MARGIN + 2.0 * error + 8.0 * _ULP * (loss + np.where(scaled > 0, np.abs(log_p_tail), 0.0))
+    sure = margin < 1e-3  # otherwise nothing is known but H <= Q-tail
+    heights = np.where(sure, q_tail - scaled + margin * (q_tail + scaled), (1.0 + _MARGIN) * q_tail) + tail.absolute_error
+    heights = np.clip(heights, 0.0, 1.0)
+    heights[0] = min(heights[0] + _MARGIN, 1.0)  # x_0 itself is known to a rounding error of both
+    lines = sure if sure.any() else np.arange(len(sure)) < 1
+    log_p_tails = (most + np.minimum(margin, 1e-3))[lines]
+    q_tails = np.maximum(q_tail * (1.0 - np.minimum(margin, 1e-3)) - tail.absolute_error, 0.0)[lines]
+    infinite = max(float(tail.mass(tail.end - shift)) * (1.0 - _MARGIN) - tail.absolute_error, 0.0)
+    if math.isfinite(tail.rate):
+        loss, heights = np.append(loss, shift * tail.rate * (1.0 + 4.0 * _ULP)), np.append(heights, 0.0)
+    elif loss[-1] < top < _LARGEST_LOSS:  # above the loss at the last x only the tail beyond it is left
+        loss, heights = np.append(loss, top), np.append(heights, min(float(heights[-1]), rest))
+    return _Curve(loss, heights, log_p_tails, q_tails, infinite)
+
+
+@np.errstate(all="ignore")
+def _knots(tail: Tail, shift: float) -> np.ndarray:
+    """From x_0, where the loss is 0, to the end of the tail.
+
+    An error sum g w^2 over cells of width w in the loss, g its density, is least where 1/w is proportional to g^{1/3}; the
+    knots follow the largest of these over all tilted laws, and some are spread over the whole tail. Any knots are valid.
+    """
+    first, last = tail.crossing(shift), min(tail.reach + shift, tail.end)
+    share = np.unique(np.concatenate([np.linspace(0.0, 1.0, 1_501), np.geomspace(1e-9, 1.0, 400),
+                                      1.0 - np.geomspace(1e-12, 1.0, 400)]))
+    x = first + share * (last - first)
+    log_q = tail.log_density(x - shift)
+    loss = np.maximum.accumulate(np.nan_to_num(log_q - tail.log_density(x), nan=0.0, posinf=_LARGEST_LOSS, neginf=0.0))
+    loss, log_mass = np.minimum(loss, _LARGEST_LOSS), 0.5 * (log_q[1:] + log_q[:-1])
+    density = _knot_density(loss, log_mass, np.diff(x))
+    if not density.any():  # the loss is constant
+        return x[[0, -1]]
+    floor = np.abs(np.diff(np.nan_to_num(np.clip(log_q, -1e3, 1e3))))
+    density = density + 0.1 * density.sum() * (floor / max(floor.sum(), 1e-300) + np.diff(share))
+    rounding = _rounding_at_one_knot(loss, log_mass, np.diff(x), density / density.sum())
+    count = min(max(rounding / _ROUNDING, _FEWEST**2), _MOST**2) ** 0.5
+    alone = _knots_for_one_use(loss, log_q, log_mass)
+    density = np.maximum(density * (count / density.sum()), alone * min(1.0, _MOST / max(alone.sum(), 1e-300)))
+    area = np.append(0.0, np.cumsum(density))
+    return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(area[-1]) + 2), area, x), [last]]))
+
+
+def _knots_for_one_use(loss: np.ndarray, log_q: np.ndarray, log_mass: np.ndarray) -> np.ndarray:
+    """Knots between neighbouring points that round epsilon by `_ROUNDING` where a single use decides, down to delta of about e^{-40}.
+
+    There H falls like u^{-c}, and a chord over a width w of the loss shifts it by (c+1) w^2 / 8.
+    """
+    width, middle = np.diff(loss), 0.5 * (loss[1:] + loss[:-1])
+    fall = np.maximum(np.nan_to_num(-np.diff(log_q) / width, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+    number = width * np.sqrt((fall + 1.0) / (8.0 * _ROUNDING * np.maximum(1.0, middle)))
+    return np.nan_to_num(number / (1.0 + _rarity(log_mass) ** 4), posinf=0.0)
+
+
+def _knot_density(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """The largest of g^{1/3} dL between neighbouring points, over all tilts, less of it in tails that are seldom asked for."""
+    joint = _TILTS[:, None] * 0.5 * (loss[1:] + loss[:-1]) + log_mass + 2.0 * np.log(np.diff(loss) / width)
+    joint = np.where(np.isfinite(joint) & (loss[1:] < _LARGEST_LOSS), joint, -np.inf) / 3.0
+    weight = np.exp(joint - np.maximum(joint.max(axis=1, keepdims=True), -1e300)) * width
+    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return np.nan_to_num(weight.max(axis=0) / (1.0 + _rarity(log_mass) ** 2))
+
+
+def _rarity(log_mass: np.ndarray) -> np.ndarray:
+    """1 where the density is e^{-40} of its maximum."""
+    return (log_mass.max() - log_mass) / 40.0
+
+
+def _rounding_at_one_knot(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray, density: np.ndarray) -> float:
+    """Estimate of the relative width of epsilon times the number of knots squared: (c+1) E_c[w^2] / (8 E_c[L]), over the tilts c."""
+    middle = 0.5 * (loss[1:] + loss[:-1])
+    c = _TILTS[2:, None]
+    joint = c * middle + log_mass + np.log(width)
+    joint = np.where(np.isfinite(joint) & (loss[1:] < _LARGEST_LOSS), joint, -np.inf)
+    law = np.exp(joint - joint.max(axis=1, keepdims=True))
+    law = law / law.sum(axis=1, keepdims=True)
+    mean = (law * middle * -np.expm1(-(2.0 * c + 1.0) * middle)).sum(axis=1) / 2.0
+    square = (law * (np.diff(loss) / density) ** 2).sum(axis=1)
+    common = np.where((law * _rarity(log_mass)).sum(axis=1) < 1.0, (c[:, 0] + 1.0) * square / (8.0 * mean), 0.0)
+    return float(np.nan_to_num(common).max())
+
+
+def _thinned(losses: np.ndarray) -> np.ndarray:
+    """The union of the knots of both orders, without those that nearly coincide with another one."""
+    losses = np.unique(losses)
+    gaps = np.diff(losses)
+    around = np.maximum(np.append(gaps[1:], 0.0), np.append(0.0, gaps[:-1]))
+    return losses[np.append(True, gaps > 0.05 * around)] if len(losses) > 2 else losses
+
+
+def _upper_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
+    """Chords of the larger curve, knots dropped until it is convex and there is no negative mass at 0 either."""
+    last = max(float(curve.losses[-1]) for curve in curves)
+    losses = np.append(losses[losses < last], last)
+    losses, heights = _convex(losses, np.maximum(*(curve.upper(losses) for curve in curves)))
+    slopes = _slopes(losses, heights)
+    centre = 1.0 - float(heights[0]) - 2.0 * float(slopes[0])
+    if centre > 1e-9 or len(losses) == 1:
+        before = np.exp(np.minimum(np.diff(losses), 700.0)) * slopes[:-1]
+        return HalfCurve(losses[1:], np.maximum(before - slopes[1:], 0.0), heights[1:], before, float(heights[-1]), max(centre, 0.0))
+    # Otherwise without a knot at 0: one chord across, from the first knot that allows it to its mirror image.
+    across = (1.0 - heights) / (1.0 + np.exp(-losses))
+    possible = np.flatnonzero((across > slopes) & (losses > 0))
+    first = int(possible[0]) if len(possible) else len(losses)
+    before = np.exp(np.minimum(np.diff(losses, prepend=0.0), 700.0)) * np.append(0.0, slopes[:-1])
+    before[first:first + 1] = across[first:first + 1]
+    return HalfCurve(losses[first:], np.maximum(before - slopes, 0.0)[first:], heights[first:], before[first:], float(heights[-1]), 0.0)
+
+
+def _slopes(losses: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """e^loss times the slope of the chord beyond each knot, which is minus the P-mass there."""
+    return np.append(-np.diff(heights) / np.expm1(np.minimum(np.diff(losses), 700.0)), 0.0)
+
+
+def _convex(losses: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Without the knots that lie above the chord of others; a chord of fewer knots is still above the curve."""
+    for _ in range(3):
+        slopes = _slopes(losses, heights)
+        good = np.exp(np.minimum(np.diff(losses), 700.0)) * slopes[:-1] > slopes[1:]
+        if good.all():
+            return losses, heights
+        good[:-1] |= ~good[1:]  # not two neighbours at a time
+        losses, heights = losses[np.append(True, good)], heights[np.append(True, good)]
+    kept: list[int] = [0]
+    for i in range(1, len(losses)):
+        while len(kept) > 1 and not _bends(losses, heights, kept[-2], kept[-1], i):
+            kept.pop()
+        kept.append(i)
+    while len(kept) > 1 and heights[kept[-1]] >= heights[kept[-2]]:
+        kept.pop()
+    return losses[kept], heights[kept]
+
+
+def _bends(losses: np.ndarray, heights: np.ndarray, i: int, j: int, k: int) -> bool:
+    """Whether the chord from i to j is steeper than the one from j to k."""
+    before = (heights[i] - heights[j]) / -math.expm1(losses[i] - losses[j])
+    return bool(before > (heights[j] - heights[k]) / math.expm1(min(losses[k] - losses[j], 700.0)))
+
+
+@np.errstate(all="ignore")
+def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
+    """The largest of all tangents at the knots; each kink is where one takes over from the next."""
+    # Both have the same height at loss 0; the flatter one goes on.
+    (value, log_p, q_tails), other = sorted((curve.tangents(losses) for curve in curves), key=lambda part: float(part[1][0]))
+    better = other[0] > value
+    better[0] = False
+    log_p, q_tails = np.where(better, other[1], log_p), np.where(better, other[2], q_tails)
+    fresh = np.append(True, log_p[1:] != log_p[:-1])
+    log_p, q_tails = np.append(log_p[fresh], -np.inf), np.append(q_tails[fresh], max(curve.infinite for curve in curves))
+    while True:
+        q_masses, kinks = -np.diff(q_tails), _kinks(log_p, q_tails)
+        good = (q_masses > 0) & (kinks > np.append(0.0, kinks[:-1]))
+        if good.all():
+            break
+        good[:-1] |= ~good[1:]  # not two neighbours at a time
+        log_p, q_tails = log_p[np.append(good, True)], q_tails[np.append(good, True)]
+    outside = math.exp(log_p[0]) + float(q_tails[0])
+    fit = min(1.0, 1.0 / outside)  # rounding must not make more than a law
+    slopes = np.exp(kinks + log_p[:-1]) * fit
+    return HalfCurve(kinks, fit * q_masses, np.maximum(fit * q_tails[:-1] - slopes, 0.0), slopes, fit * float(q_tails[-1]),
+                     max(1.0 - fit * outside, 0.0))
+
+
+def _kinks(log_p: np.ndarray, q_tails: np.ndarray) -> np.ndarray:
+    """log(q/p) of the masses between neighbouring tails, from their difference where that is small."""
+    p_masses, q_masses = -np.diff(np.exp(log_p)), -np.diff(q_tails)
+    far = np.log(q_masses) - log_p[:-1] - np.log(-np.expm1(np.diff(log_p)))
+    return np.where(np.abs(q_masses - p_masses) < 0.5 * p_masses, np.log1p((q_masses - p_masses) / p_masses), far)

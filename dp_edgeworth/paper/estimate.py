@@ -1,0 +1,247 @@
+"""The two estimates of epsilon and delta: the paper's AEA, and the expansion at the saddle point.
+
+    plain   [EA] Definitions 4.1, 4.6: expansions of X and Y at their means. One set of cumulants serves every epsilon.
+    tilted  the expansion of Y under the law tilted to K'(c) = epsilon: a relative error at every epsilon.
+
+Losses that are infinite with probability d are left out of the expansion and added afterwards. Where no rule is small enough to
+expand with, the Chernoff bound is the estimate, and infinity (a delta of 1) where there is none of that either: never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import optimize
+
+from dp_edgeworth import intervals
+from dp_edgeworth.losses.pllr import Demand, RuleTooLargeError
+from dp_edgeworth.paper import expansion
+from dp_edgeworth.proofs import spectral
+from dp_edgeworth.search import conversion, tilts
+from dp_edgeworth.sums.composition import Composition
+
+_GRID = 1_025
+_STEEPEST = 1e7  # largest tilt, in units of one over the largest loss of a leaf, that is still expanded
+_ROUGH = 3.0  # third standardised cumulant beyond which an expansion is worthless
+_NEGLIGIBLE = 12.0  # losses of probability e^-12 delta in all may be left out
+_FEW_LEAVES = 512
+
+
+def deltas(compositions: Sequence[Composition], epsilons: np.ndarray, order: int, tilted: bool) -> np.ndarray:
+    """Estimates of delta, the larger of all directions."""
+    single = _tilted_deltas if tilted else _plain_deltas
+    return np.max([single(composition, epsilons, order) for composition in compositions], axis=0)
+
+
+def epsilons(compositions: Sequence[Composition], target_deltas: np.ndarray, order: int, tilted: bool) -> np.ndarray:
+    """Estimates of epsilon, the larger of all directions."""
+    single = _tilted_epsilon if tilted else _plain_epsilon
+    return np.array([max(single(composition, float(delta), order) for composition in compositions)
+                     for delta in target_deltas])
+
+
+def _plain_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
+    if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):
+        return np.ones(len(epsilon))
+    try:
+        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+    except RuleTooLargeError:
+        return np.ones(len(epsilon))
+    return _plain_curve(composition, x, y, order)(epsilon)
+
+
+def _plain_curve(composition: Composition, x: np.ndarray, y: np.ndarray, order: int):  # type: ignore[no-untyped-def]
+    """delta(eps) = d + (1-d)(1 - G_Y(eps)) - e^eps (1-d')(1 - G_X(eps)), clipped to [0, 1].
+
+    d and d' are the masses of infinite losses under Q and P; shifting eps and both means by log((1-d')/(1-d)) turns the
+    weighted difference into the plain one.
+    """
+    infinite = composition.infinite_mass
+    if composition.log_finite == -math.inf or composition.log_kept == -math.inf:
+        return lambda epsilon: np.full(np.shape(epsilon), infinite)
+    shift = composition.log_kept - composition.log_finite
+    x, y = x.copy(), y.copy()
+    x[0] += shift
+    y[0] += shift
+
+    def curve(epsilon: np.ndarray) -> np.ndarray:
+        values = np.asarray(expansion.plain_delta(np.asarray(epsilon) + shift, x, y, order))
+        return np.clip(infinite + math.exp(composition.log_finite) * values, 0.0, 1.0)
+
+    return curve
+
+
+def _plain_epsilon(composition: Composition, delta: float, order: int) -> float:
+    """The largest root of delta(eps) = delta, by a scan from beyond which both normal tails are below delta."""
+    if delta >= 1.0:
+        return 0.0
+    if delta <= composition.infinite_mass or math.isinf(composition.gaussian_variance):
+        return math.inf
+    try:
+        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+    except RuleTooLargeError:
+        return math.inf
+    curve = _plain_curve(composition, x, y, order)
+    depth = -math.log(delta - composition.infinite_mass) + 60.0 + 12.0 * order
+    (x_mean, x_variance), (y_mean, y_variance) = map(float, x[:2]), map(float, y[:2])
+    beyond_y = y_mean + math.sqrt(2.0 * depth) * math.sqrt(y_variance)
+    # eps - (eps - x0)^2 / (2 x1) < -depth beyond the larger root of a quadratic
+    beyond_x = x_mean + x_variance + math.sqrt(x_variance) * math.sqrt(max(x_variance + 2.0 * x_mean + 2.0 * depth, 0.0))
+    grid = np.linspace(0.0, max(beyond_x, beyond_y, 0.0), _GRID)
+    above = np.flatnonzero(curve(grid) > delta)
+    if not len(above):
+        return 0.0
+    last = int(above[-1])
+    if last == _GRID - 1:
+        return math.inf
+    low, high = grid[last], grid[last + 1]
+    for _ in range(12):
+        inner = np.linspace(low, high, 33)
+        above = np.flatnonzero(curve(inner) > delta)
+        last = int(above[-1]) if len(above) else 0
+        low, high = inner[last], inner[min(last + 1, 32)]
+    return float(high)
+
+
+def _tilted_log_delta(composition: Composition, epsilon: float, tilt: float, log_mgf: float, cumulants: np.ndarray,
+                      order: int) -> float:
+    """log of the finite part of delta(eps), expanded at a tilt."""
+    if composition.log_finite < 0.0 and tilt <= 0.0:  # the formula for c <= 0 needs a law of total mass 1
+        whole = expansion.tilted_log_delta(epsilon, tilt, log_mgf - composition.log_finite, cumulants, order)
+        return float(whole) + composition.log_finite
+    return float(expansion.tilted_log_delta(epsilon, tilt, log_mgf, cumulants, order))
+
+
+def _saddle(composition: Composition, epsilon: float) -> float:
+    """The tilt c > -1 with K'(c) = epsilon >= 0."""
+    def slope(tilt: float) -> float:
+        return float(composition.cgf([tilt])[1, 0]) - epsilon
+
+    if slope(0.0) >= 0:
+        low, high = -1.0, 0.0
+    else:
+        low, variance = 0.0, float(composition.cgf([0.0])[2, 0])
+        high = max(epsilon / max(variance, 1e-300), 1e-6)
+        for _ in range(400):
+            if slope(high) > 0 or high > 1e100:
+                break
+            low, high = high, 2.0 * high
+    if slope(high) <= 0 or slope(low) >= 0:
+        return high
+    return float(optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-12))
+
+
+def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
+    if composition.is_gaussian:  # every order is exact
+        return conversion.delta_bounds([intervals.Direction(composition, composition)], epsilon, 1.0).estimate
+    infinite, result = composition.infinite_mass, np.empty(len(epsilon))
+    for i, eps in enumerate(epsilon):
+        if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
+            result[i] = infinite
+            continue
+        value, roughness = _expanded_log_delta(composition, float(eps), order)
+        if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
+            cut, smoother = _expanded_log_delta(composition.truncated(value - _NEGLIGIBLE), float(eps), order)
+            value = cut if smoother < roughness else value
+        result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
+    return result
+
+
+def _expanded_log_delta(composition: Composition, epsilon: float, order: int) -> tuple[float, float]:
+    """log delta expanded at the saddle point of epsilon, and the third standardised cumulant there."""
+    try:
+        tilt = _saddle(composition, epsilon)
+        log_mgf, kappa = composition.expansion(max(order + 2, 3), tilt, _demand(composition, tilt, order))
+        value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
+        return value, _skewness(kappa)
+    except RuleTooLargeError:
+        return _chernoff_log_delta(composition, epsilon), math.inf
+
+
+def _chernoff_log_delta(composition: Composition, epsilon: float) -> float:
+    """K(c) - c epsilon at the best c > 0 that has a rule; 0 where none has."""
+    try:
+        tilt = tilts.saddle_tilt(composition, epsilon)
+        return min(float(composition.cgf([tilt])[0, 0]) - tilt * epsilon, 0.0)
+    except RuleTooLargeError:
+        return 0.0
+
+
+def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float:
+    """The epsilon K'(c) at which the expansion at its own saddle point is delta."""
+    if delta >= 1.0:
+        return 0.0
+    if delta <= composition.infinite_mass:
+        return composition.finite_supremum if delta == composition.infinite_mass else math.inf
+    if math.isinf(composition.gaussian_variance):
+        return math.inf
+    if composition.is_gaussian:  # every order is exact
+        direction = intervals.Direction(composition, composition)
+        return float(conversion.epsilon_bounds([direction], np.array([delta]), 1.0).estimate[0])
+    target = math.log(delta - composition.infinite_mass)
+    epsilon, roughness = _expanded_epsilon(composition, target, order)
+    if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
+        # The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
+        cut, smoother = _expanded_epsilon(composition.truncated(target - _NEGLIGIBLE), target, order)
+        epsilon = cut if smoother < roughness else epsilon
+    return epsilon
+
+
+def _expanded_epsilon(composition: Composition, target: float, order: int) -> tuple[float, float]:
+    """The epsilon at which the expansion is e^target, and its third standardised cumulant: how far it is to be trusted."""
+    most = chernoff = max(composition.finite_supremum, 0.0)
+    try:
+        start = spectral.positive_tilt(composition, target)
+        chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
+        if math.isfinite(most) and start * composition.largest_loss > _STEEPEST:  # at the very top nothing is left to expand
+            return chernoff, 0.0
+        tilt = _tilted_root(composition, start, target, order)
+        kappa = composition.expansion(3, tilt, _demand(composition, tilt, 3))[1]
+        return min(max(float(kappa[0]), 0.0), most), _skewness(kappa)
+    except RuleTooLargeError:
+        return chernoff, math.inf
+
+
+def _skewness(kappa: np.ndarray) -> float:
+    """|kappa_3| / kappa_2^(3/2); 0 where nothing varies."""
+    deviation = math.sqrt(max(float(kappa[1]), 0.0))
+    return abs(float(kappa[2])) / deviation / deviation / deviation if deviation > 1e-100 else 0.0
+
+
+def _demand(composition: Composition, tilt: float, order: int) -> Demand:
+    """L^order grows like e^{order x} where the sampled loss bends, so the nodes reach further; not where losses were left out."""
+    low = tilt - order - 2.0 if composition.log_tail == -math.inf else -1.0
+    return composition.demand(low, tilt + order + 2.0)
+
+
+def _tilted_root(composition: Composition, start: float, target: float, order: int) -> float:
+    """The tilt whose own expansion gives log delta = target; the one of epsilon 0 where that is already below.
+
+    Newton's method from the Chernoff tilt, with d log delta / d c = -c K''(c) at saddle points; bisection if it fails.
+    """
+    low = -order - 3.0 if composition.log_tail == -math.inf else -1.0
+    demand = composition.demand(low, 1.5 * start + order + 2.0)
+
+    def excess(tilt: float) -> tuple[float, float, float]:
+        here = demand if tilt <= 1.5 * start else _demand(composition, tilt, order)
+        log_mgf, cumulants = composition.expansion(order + 2, tilt, here)
+        value = _tilted_log_delta(composition, float(cumulants[0]), tilt, log_mgf, cumulants, order)
+        return value - target, float(cumulants[0]), float(cumulants[1])
+
+    tilt = start
+    for _ in range(12):
+        value, epsilon, variance = excess(tilt)
+        new = tilt + value / (tilt * variance + 1.0 / (1.0 + tilt))
+        if epsilon <= 0.0 or not 0.05 * start < new < 4.0 * start:
+            break
+        if abs(new - tilt) <= 1e-10 * tilt:
+            return new
+        tilt = new
+    zero, high = _saddle(composition, 0.0), start
+    if excess(zero)[0] <= 0.0:
+        return zero
+    while excess(high)[0] > 0.0 and high < 1e100:
+        high *= 2.0
+    return float(optimize.brentq(lambda c: excess(c)[0], zero, high, xtol=1e-14, rtol=1e-10, maxiter=200))

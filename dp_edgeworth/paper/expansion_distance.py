@@ -1,0 +1,260 @@
+"""The sum of all X or all Y of one direction: its Edgeworth expansions, each with a proved distance to the truth.
+
+    F(t) = P(sum <= t) lies in E_k((t - mean) / deviation) +- distance_k      [EA] Lemma 4.3, (4.2)
+
+`by_moments` uses K3, K3~, K4, lambda3 only ([EA] Lemma 4.3 repaired). `by_characteristic` takes the least of
+
+    order 1      `bounds.sharp`, `bounds.sharp_smooth`, `bounds.prawitz`
+    orders 2, 3  `bounds.prawitz`. Proved: for this very sum, Prawitz's inequality with the true characteristic function
+                 f_S bounds sup |F - E_k| for any k (see its docstring); no rate in m is claimed. [EA] leaves these
+                 orders to future work.
+
+Beyond the grid of `prawitz` the characteristic function is bounded: by the uniform laws below the densities of the
+leaves (`envelope.py`) and, for a few leaves, by `bounds.leaf_envelope`.
+
+Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is proved is about these floats:
+
+    error                                    bound
+    moments of the leaves                    1e-10 relative (tests/test_moments.py); raised by 1e-9 before use. Every bound
+                                             by moments is a theorem for upper bounds of the moments.
+    standardisation, in bounds by moments    the theorem is about the exact mean, deviation and rho_3. `_rounding` bounds
+                                             how far the floats are off, and is added to the distance.
+    standardisation, in `prawitz`            none: it bounds the distance of F to the very function that is evaluated,
+                                             whatever its parameters; only E S^4 is raised.
+    f_S                                      `StandardCharacteristic.sample`, an argument of `prawitz`
+    quadrature inside the bounds             `smoothing.SAFETY`, and 1e-6 relative in `prawitz`
+    evaluation of E_k at a float t           1e-13 (1 + sum |c_s| sqrt(s!)): x = (t - mean)/deviation is off by 2 units in
+                                             the last place, sup |x E_k'| is below the bracket, and He_{s-1} phi is off by
+                                             20 units in the last place of at most sqrt(s!)
+    products with e^eps and finite masses    1e-12 relative (`finite_sample.Curves`); exponents are below 745
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.paper import bounds, moments
+from dp_edgeworth.paper.standardised_sum import StandardCharacteristic, standard_characteristic
+from dp_edgeworth.sums.composition import EPSILON, Composition
+
+_EVALUATION = 1e-13
+_MOMENTS = 1.0 + 1e-9
+_ROUNDING = 32_768.0 * EPSILON
+# Truncations T of Prawitz's inequality: far if f_S dies out, nearer ones where it does not, short ones for lattices.
+_FAR = (1e3, 1e10)
+_NEARER = (10.0, 14.0, 20.0, 30.0, 50.0, 100.0, 300.0, 1e4, 1e6)
+_SHORT = (2.5, 4.0, 6.0)
+
+
+class Expansion(NamedTuple):
+    """E_k = Phi - phi sum_s c_s He_{s-1}, and a bound of sup |F - E_k|."""
+
+    coefficients: Mapping[int, float]
+    distance: float
+
+    def above(self, x: np.ndarray) -> np.ndarray:
+        """1 - E_k(x)."""
+        density = np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+        inner = np.clip(x, -40.0, 40.0)
+        return special.ndtr(-x) + density * sum(
+            (c * special.eval_hermitenorm(s - 1, inner) for s, c in self.coefficients.items()), np.zeros(x.shape))
+
+    @property
+    def error(self) -> float:
+        """The distance, and the rounding of `above`."""
+        return self.distance + _EVALUATION * _size(self.coefficients)
+
+
+def _size(coefficients: Mapping[int, float]) -> float:
+    """Bounds |E_k|, |E_k'| and |x E_k'(x)|: |He_s| phi is at most 0.44 sqrt(s!) (Cramer)."""
+    return 1.0 + sum(abs(c) * math.sqrt(math.factorial(s + 1)) for s, c in coefficients.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class Standardised:
+    """A sum with mean and deviation, and everything that was proved about its distribution function.
+
+    A deviation of 0 is a constant sum, off by at most `slack`.
+    """
+
+    mean: float
+    deviation: float
+    expansions: tuple[Expansion, ...]
+    slack: float = 0.0
+
+    def above(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """1 - F+ and 1 - F- at t, with F+ = min(1, E + distance) and F- = max(0, E - distance)."""
+        if self.deviation == 0.0:
+            return (t < self.mean - self.slack).astype(float), (t < self.mean + self.slack).astype(float)
+        with np.errstate(over="ignore"):
+            x = np.clip((t - self.mean) / self.deviation, -1e150, 1e150)
+        low, high = np.zeros(t.shape), np.ones(t.shape)
+        for expansion in self.expansions:
+            value = expansion.above(x)
+            low, high = np.maximum(low, value - expansion.error), np.minimum(high, value + expansion.error)
+        return low, np.maximum(high, low)
+
+    def middle(self, t: np.ndarray) -> np.ndarray:
+        """1 - E_k of the highest order; half where nothing is known."""
+        if not self.expansions:
+            return np.where(t < self.mean, 1.0, 0.0) if self.deviation == 0.0 else np.full(t.shape, 0.5)
+        return self.expansions[-1].above(np.clip((t - self.mean) / self.deviation, -1e150, 1e150))
+
+    def mirrored(self) -> Standardised:
+        """The law of the negative sum. sup |F - E_k| is that of the sum, because E_k is continuous."""
+        turned = (Expansion({s: (-1.0) ** s * c for s, c in e.coefficients.items()}, e.distance)
+                  for e in self.expansions)
+        return Standardised(-self.mean, self.deviation, tuple(turned), self.slack)
+
+
+_UNKNOWN = Standardised(0.0, 1.0, ())
+
+
+# Standardisation and its rounding
+
+
+def _standard(composition: Composition, tilt: float, order: int) -> tuple[float, float, list[float]]:
+    """Mean, deviation and rho_3, ..., rho_{order+2} of the sum."""
+    kappa = composition.cumulants(order + 2, tilt)
+    deviation = math.sqrt(max(float(kappa[1]), 0.0))
+    if deviation == 0.0:
+        return float(kappa[0]), 0.0, [0.0] * order
+    return float(kappa[0]), deviation, [moments.standardised(float(kappa[r - 1]), deviation, r) for r in range(3, order + 3)]
+
+
+def _scale(composition: Composition) -> float:
+    """sum m_i (|E X_i| + |E Y_i|), from above.
+
+    Where all losses are finite, -E X_i and E Y_i are Kullback-Leibler divergences and their sums are the means of the
+    sums; otherwise E X_i and -E Y_i are at most |log finite P-mass| + |log finite Q-mass|.
+    """
+    means = sum(abs(float(composition.cumulants(1, tilt)[0])) for tilt in (-1.0, 0.0))
+    return means + 4.0 * (abs(composition.log_finite) + abs(composition.log_kept))
+
+
+def _rounding(composition: Composition, deviation: float) -> float:
+    """Bounds the rounding errors of mean/deviation, log deviation, rho_3/6 and E S^4, relative to max(1, E S^4).
+
+    `Block.transform` forms E X = -E psi(L) and E Y = E L(e^L - 1) - E psi(L) from terms >= 0, so that they are off by at most
+    v (|E X| + |E Y|), v = 64 + 4 * 745 units in the last place: sums in pairs, of weights whose exponents are below 745.
+    In central moments the error v |L| of c = L - E L adds r v E|c|^(r-1) (|c| + 2 |E L|), r = 2, 3, 4. Summed over the
+    leaves, over deviation^r, all of it is at most 9 v (1 + scale/deviation) times max(1, E S^4).
+    """
+    return _ROUNDING * (1.0 + _scale(composition) / deviation)
+
+
+def _raised_moments(composition: Composition, tilt: float) -> bounds.Moments | None:
+    """Upper bounds of K3, K3~, K4, |lambda3|."""
+    known = moments.sum_moments(composition, tilt)
+    if known is None:
+        return None
+    raised = {name: _MOMENTS * getattr(known, name) for name in ("k3", "k3_tilde", "k4")}
+    # What cancels in the signed moment is accurate relative to the absolute one.
+    return dataclasses.replace(known, lambda3=_MOMENTS * abs(known.lambda3) + 1e-13 * known.k3, **raised)
+
+
+def _without_moments(composition: Composition, tilt: float, mean: float) -> Standardised:
+    """A constant sum is known up to rounding; of one that varies beyond the floats nothing is said."""
+    if not moments.is_constant(composition, tilt):
+        return _UNKNOWN
+    return Standardised(mean, 0.0, (), _ROUNDING * (abs(mean) + _scale(composition)))
+
+
+def _where_rules_fit(function: Callable[..., Standardised]) -> Callable[..., Standardised]:
+    """Where rules would be too large (noise multipliers of 1e-5 or so) nothing is known; that is no error."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any) -> Standardised:
+        try:
+            return function(*args)
+        except RuleTooLargeError:
+            return _UNKNOWN
+
+    return wrapped
+
+
+# Distances
+
+
+@_where_rules_fit
+def by_moments(composition: Composition, tilt: float) -> Standardised:
+    """First order with [EA] Lemma 4.3, for independent summands of any kind."""
+    mean, deviation, rho = _standard(composition, tilt, 1)
+    known = _raised_moments(composition, tilt)
+    if known is None or deviation == 0.0:
+        return _without_moments(composition, tilt, mean)
+    coefficients = bounds.expansion_coefficients(1, *rho)
+    distance = bounds.lemma_4_3(known.m, **known.arguments()) + _rounding(composition, deviation) * _size(coefficients)
+    return Standardised(mean, deviation, (Expansion(coefficients, distance),))
+
+
+@_where_rules_fit
+def by_characteristic(composition: Composition, tilt: float, order: int) -> Standardised:
+    """Orders 1 to `order`, each with the least proved distance."""
+    mean, deviation, rho = _standard(composition, tilt, max(order, 2))
+    known = _raised_moments(composition, tilt)
+    if known is None or deviation == 0.0:
+        return _without_moments(composition, tilt, mean)
+    rounding = _rounding(composition, deviation)
+    if composition.is_gaussian:
+        return Standardised(mean, deviation, (Expansion({}, rounding),))
+    fourth = (3.0 + rho[1]) * (1.0 + 16.0 * rounding) + 16.0 * rounding  # S is off by a shift and a factor
+    cf = standard_characteristic(composition, tilt, mean, deviation, fourth, _accuracy(rho, order))
+    expansions = []
+    for k in range(1, order + 1):
+        coefficients = bounds.expansion_coefficients(k, *rho[:k])
+        if k == 1:
+            distance = _first_order(cf, coefficients, known, rounding * _size(coefficients))
+        else:
+            distance = math.inf if cf is None else _prawitz(cf, coefficients)
+        expansions.append(Expansion(coefficients, distance))
+    return Standardised(mean, deviation, tuple(expansions))
+
+
+def _accuracy(rho: list[float], order: int) -> float:
+    """A thousandth or so of the distance to expect, which is of the size of the first term left out."""
+    return 3e-5 * max(abs(rho[0]), math.sqrt(abs(rho[1]))) ** (order + 1)
+
+
+def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float]) -> float:
+    """Small truncations only where large ones say little (lattices, few summands)."""
+    def value(truncations: tuple[float, ...]) -> float:
+        values, error = cf.main_sample if truncations[0] >= 10.0 else cf.sample(truncations[0])
+        return bounds.prawitz(lambda u: values, cf.envelope, coefficients=coefficients, truncations=truncations,
+                              fourth_moment=cf.fourth, cf_error=error, nodes=cf.nodes)
+
+    best = value(_FAR if cf.dies_out else (*_NEARER, *_FAR))
+    return min([best, *(value((T,)) for T in _SHORT)]) if best > 0.1 else best
+
+
+def _first_order(cf: StandardCharacteristic | None, coefficients: Mapping[int, float], known: bounds.Moments,
+                 rounding: float) -> float:
+    """The least of Prawitz's and the bounds by moments, where these can be smaller.
+
+    `sharp` is at least 1.2533/T = 0.1994 K3~/sqrt m. `sharp_smooth`, of the size K4/m, bounds the integrand that `prawitz`
+    computes, so it can be smaller only by what `prawitz` adds for its grid (the error of f_S is less).
+    """
+    candidates = [math.inf]
+    if cf is not None and known.k4 / known.m < 10.0 * cf.grid_cost:
+        candidates.append(_smooth(cf, known) + rounding)
+    if cf is not None and min(candidates) > cf.grid_cost:
+        candidates.append(_prawitz(cf, coefficients))
+    if min(candidates) > 0.1994 * known.k3_tilde / math.sqrt(known.m):
+        candidates.append(bounds.sharp(known.m, iid=known.iid, **known.arguments()) + rounding)
+    return min(candidates)
+
+
+def _smooth(cf: StandardCharacteristic, known: bounds.Moments) -> float:
+    """`bounds.sharp_smooth` at the paper's own truncation, at most 1e12: the part of T is then below 2e-12."""
+    integral = functools.partial(bounds.envelope_integral, cf.envelope)
+    own = (2.0 * math.pi * math.sqrt(known.m) / known.k3_tilde) ** 4
+    return bounds.sharp_smooth(known.m, iid=known.iid, cf_integral=integral, truncations=(min(own, 1e12),),
+                               **known.arguments())

@@ -1,0 +1,170 @@
+"""Certified bounds where the loss of every leaf lives on one lattice: randomised response, discrete Laplace, any two atoms.
+
+There the characteristic function has a period, does not decay, and needs no smoothing. With Y = offset + a K, K an integer, the
+theorem of `spectral.py` becomes a finite sum. Let y be the first lattice point above eps, theta = y - eps in (0, a], and
+z_j = c + 2 pi i j / (a n). For c > 0 write the payoff 1 - e^{eps - y_k} = (1 - e^{y - y_k}) + (1 - e^{-theta}) e^{y - y_k} and sum
+both geometric series over the lattice points y_k >= y:
+
+    G(eps) + aliases = D + (1 - e^{-theta}) V,       aliases = sum_{r != 0} e^{c r a n} G(eps + r a n) >= 0,
+    V = (1/n) sum_{j < n} e^{K(z_j) - z_j y} / (1 - e^{-(z_j+1) a}),
+    D = (1/n) sum_{j < n} e^{K(z_j) - z_j y} e^{-z_j a} (1 - e^{-a}) / ((1 - e^{-z_j a}) (1 - e^{-(z_j+1) a})),
+
+because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
+points below y count 1: G(eps) + aliases = N + e^{-theta} V with
+N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
+Both tables over y are one FFT each. Aliases: G(eps + r a n) <= P(Y >= y + r a n) <= e^{K(c') - c' (y + r a n)}, and as in `spectral.py`
+at most kappa(c') e^{K(c') - c' (eps + r a n)} with eps >= y - a: the smaller of 1 and kappa(c') e^{c' a} counts, c' > 0. Where all
+losses are small, so is the payoff, and kappa with it. Either is a geometric series in r.
+
+Losses are lattice points only up to rounding: if every sum is within `shift` of its lattice point, then
+G_lattice(eps + shift) <= G(eps) <= G_lattice(eps - shift) (the other way round for c < 0).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from scipy import fft
+
+from dp_edgeworth.losses.pllr import Rule
+from dp_edgeworth.proofs import spectral
+from dp_edgeworth.proofs.spectral import LogBounds
+from dp_edgeworth.sums.characteristic import log_characteristic
+from dp_edgeworth.sums.composition import EPSILON, Block, Composition
+
+_MOST_POINTS = 1 << 18
+
+
+@dataclasses.dataclass(frozen=True)
+class LatticeContour:
+    """All that does not depend on epsilon: the tables of the module's header, relative to e^{K(c) - c y}, and their errors."""
+
+    tilt: float
+    log_mgf: float
+    log_mgf_error: float
+    spacing: float
+    origin: float  # the lattice point that belongs to index 0 of the tables
+    shift: float
+    first: np.ndarray  # D, or N for a negative tilt, over e^{-|c| a}
+    second: np.ndarray  # V
+    first_error: float
+    second_error: float
+    other_tilts: np.ndarray
+    other_log_mgfs: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return len(self.first)
+
+    def bounds(self, epsilon: np.ndarray) -> LogBounds:
+        """Theorem of the module's header at every epsilon."""
+        eps = np.atleast_1d(np.asarray(epsilon, float))
+        sign = 1.0 if self.tilt > 0 else -1.0
+        _, middle, _, slope = self._at(eps)
+        upper = self._at(eps - sign * self.shift)[2]
+        lower = self._at(eps + sign * self.shift)[0]
+        return LogBounds(lower, np.clip(middle, lower, upper), upper, slope)
+
+    def _at(self, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """log of lower bound, estimate and upper bound of G on the lattice, and d log G / d eps."""
+        k = np.floor((eps - self.origin) / self.spacing) + 1.0
+        y = self.origin + self.spacing * k
+        theta = np.clip(y - eps, 0.0, self.spacing)
+        index = np.mod(k, self.size).astype(np.int64)
+        base = self.log_mgf - self.tilt * y
+        base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * y))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
+            lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
+            slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 700.0 if self.tilt > 0 else 0.0))
+            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) + base_error - lower, 0.0)))
+        usable = np.isfinite(lower) & (slope > 0)
+        sign = -1.0 if self.tilt > 0 else 1.0
+        # A table that is negative beyond its error has one that was not charged: then nothing is proved.
+        sound = (self.first[index] >= -self.first_error) & (self.second[index] >= -self.second_error)
+        return (np.where(sound & ~np.isnan(lower), lower, -np.inf), base + middle, np.where(sound, base + base_error + upper, np.inf),
+                np.where(usable, sign * slope, -self.tilt))
+
+    def _log_total(self, index: np.ndarray, factor: np.ndarray, side: float) -> np.ndarray:
+        """log(first + e^factor second), tables moved by `side` times their errors."""
+        first = np.log(np.maximum(self.first[index] + side * self.first_error, 0.0)) - abs(self.tilt) * self.spacing
+        return np.logaddexp(first, factor + np.log(np.maximum(self.second[index] + side * self.second_error, 0.0)))
+
+    @functools.cached_property
+    def _log_aliases(self) -> spectral.AliasBound:
+        """log of a bound of the aliases relative to e^{K(c) - c y}."""
+        return spectral.AliasBound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf, self.spacing * self.size)
+
+
+def contour(composition: Composition, tilt: float, epsilon: float, log_g: float, tolerance: float,
+            finer: float = 1.0, slope: float | None = None, reserve: float = 0.0) -> spectral.Contour | LatticeContour:
+    """The contour of a lattice where there is one and the tables are not too long, that of `spectral.contour` otherwise."""
+    spacing = composition.spacing
+    if spacing is not None:
+        choice, others, other_bounds = spectral.plan(composition, tilt, epsilon, log_g, tolerance, slope, reserve)
+        points = math.ceil(choice.period / spacing) + 2
+        if points <= _MOST_POINTS:
+            kappa = spectral.log_kappa(others)
+            found = _evaluated(composition, spacing, choice.tilt, max(points, 16), others,
+                               other_bounds - kappa + np.minimum(kappa + np.maximum(others, 0.0) * spacing, 0.0) * (1.0 - 1e-12))
+            if found.shift <= 0.05 * tolerance * max(1.0, epsilon):
+                return found
+    return spectral.contour(composition, tilt, epsilon, log_g, tolerance, finer, slope, reserve)
+
+
+def _evaluated(composition: Composition, spacing: float, tilt: float, points: int, others: np.ndarray,
+               other_log_mgfs: np.ndarray) -> LatticeContour:
+    """The transform at the n frequencies of one period, and the tables."""
+    step, last = 2.0 * math.pi / (spacing * points), points // 2
+    log_terms, errors = np.zeros(last + 1, complex), np.zeros(last + 1)
+    log_mgf, log_mgf_error, origin, shift = 0.0, spectral.rule_error(tilt), 0.0, 0.0
+    for block in composition.blocks(composition.demand(-1.0, max(tilt, 0.0) * 1.01)):
+        transform = block.transform(tilt)
+        centres, indices, off = _indices(block.rule, transform.mean, spacing)
+        rule = dataclasses.replace(block.rule, values=spacing * indices)
+        logs, rounding = log_characteristic(Block(block.counts, rule), transform, step, last)
+        log_terms, errors = log_terms + logs, errors + rounding
+        log_mgf += float(block.total(transform.log_mgf))
+        log_mgf_error += float(block.total(transform.rounding))
+        origin += float(block.counts @ centres)
+        largest = np.abs(block.rule.values).max(axis=1)
+        shift += float(block.counts @ (off + EPSILON * (8.0 * largest + (4.0 + len(centres)) * np.abs(centres))))
+    first, second, first_error, second_error = _tables(log_terms, errors + 2.0 * abs(tilt) * shift, tilt, spacing, points)
+    return LatticeContour(tilt, log_mgf, log_mgf_error + abs(tilt) * shift, spacing, origin, shift, first, second, first_error,
+                          second_error, others, other_log_mgfs + np.abs(others) * shift)
+
+
+def _indices(rule: Rule, means: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per leaf: the atom nearest to the mean, all atoms as integers from there, and how far they are from the lattice."""
+    used = rule.log_weights > -np.inf
+    nearest = np.argmin(np.where(used, np.abs(rule.values - means[:, None]), np.inf), axis=1)
+    centres = rule.values[np.arange(len(means)), nearest]
+    gaps = np.where(used, rule.values - centres[:, None], 0.0)
+    indices = np.round(gaps / spacing)
+    return centres, indices, np.abs(gaps - spacing * indices).max(axis=1)
+
+
+def _tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: float, points: int) -> tuple[
+        np.ndarray, np.ndarray, float, float]:
+    """The two tables of the module's header over all indices of y modulo n, and the bounds of their errors."""
+    angle = 2.0 * math.pi / points * np.arange(len(log_terms))
+    here, further = _geometric(abs(tilt) * spacing, angle), _geometric((tilt + 1.0) * spacing, angle)
+    ends = -math.expm1(-spacing) * np.exp(-1j * angle) * here * further if tilt > 0 else np.exp(1j * angle) * np.conj(here)
+    weights = np.full(len(angle), 2.0 / points)
+    weights[0] = 1.0 / points
+    if points % 2 == 0:
+        weights[-1] = 1.0 / points
+    tables, bounds = [], []
+    for kernel in (ends, further):
+        tables.append(fft.irfft(np.conj(np.exp(log_terms) * kernel), points))
+        bounds.append(spectral.sum_error(log_terms, errors, weights * np.abs(kernel), 16.0 + 8.0 * math.log2(points)))
+    return tables[0], tables[1], bounds[0], bounds[1]
+
+
+def _geometric(x: float, angle: np.ndarray) -> np.ndarray:
+    """1 / (1 - e^{-x - i angle}), x > 0, without cancellation where both are small."""
+    half = np.sin(0.5 * angle)
+    return 1.0 / (-math.expm1(-x) + math.exp(-x) * (2.0 * half * half + 1j * np.sin(angle)))
