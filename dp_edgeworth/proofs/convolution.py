@@ -1,4 +1,4 @@
-"""Certified bounds of delta(epsilon) by convolution on a grid that is fine near the bulk and geometric in the tails.
+"""Theorem: delta(epsilon) by convolution on a grid that is fine near the bulk and geometric in the tails.
 
 Contours resolve a composition with one step for all losses. A few uses of rarely sampled noise have losses of 1e-8 and of 10 that
 matter alike; a geometric grid holds them all in a thousand points, and all terms are positive, so nothing cancels.
@@ -40,7 +40,7 @@ import numpy as np
 from dp_edgeworth.losses.cells import Cells, cells
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.proofs.spectral import LogBounds
+from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 
 COARSEST, _FINEST = 0.08, 1e-3
@@ -64,18 +64,24 @@ class Points(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Convolution:
-    """A composition rounded up and rounded down, with the interface of one contour. `log_error`: of all masses."""
+class Convolution(Curve):
+    """A composition rounded up and rounded down. `log_error`: of all masses."""
 
     upper: Points
     lower: Points
     log_error: float
     tilt: float
-    size: int
+    pairs: int
 
-    def bounds(self, epsilon: np.ndarray) -> LogBounds:
+    theorem = "convolution"
+
+    @property
+    def size(self) -> int:
+        return self.pairs
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """log H at every epsilon; the estimate weights both ends so that their errors of second order cancel."""
-        eps = np.atleast_1d(np.asarray(epsilon, float))
+        eps = np.atleast_1d(np.asarray(epsilons, float))
         above, below = (np.array([_hockey_stick(side, float(e)) for e in eps]) for side in (self.upper, self.lower))
         slope = np.array([_steepness(self.lower, float(e)) for e in eps])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -83,33 +89,6 @@ class Convolution:
             middle = np.log((2.0 * below + above) / 3.0)
             rate = np.where(below > 0.0, -slope / below, -self.tilt)
         return LogBounds(lower, np.clip(middle, lower, upper), upper, np.where(rate < 0.0, rate, -self.tilt))
-
-    def crossing(self, log_target: float, slack: float) -> tuple[float, float, float]:
-        """Where log H falls to the target: a lower end, an estimate and an upper end, eps >= 0. `slack`: error of the target."""
-        low = _around(self.lower, math.exp(log_target + slack + self.log_error))[0]
-        high = _around(self.upper, math.exp(log_target - slack - self.log_error))[1]
-        if not low < high < math.inf:
-            return low, low, high
-        between = np.linspace(low, high, 9)
-        return low, float(np.interp(-log_target, -self.bounds(between).estimate, between)), high
-
-
-def _around(points: Points, target: float) -> tuple[float, float]:
-    """Two neighbouring eps >= 0: H > target at the first, or it is 0; H <= target at the second, or it is infinity."""
-    if points.infinite > target:
-        return 0.0, math.inf
-    candidates = np.append(0.0, np.sort(points.losses[points.losses > 0.0]))
-    first, last = -1, len(candidates) - 1  # H(largest loss) is not above the target
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (middle, last) if _hockey_stick(points, candidates[middle]) > target else (first, middle)
-    if first < 0:
-        return 0.0, 0.0
-    low, high = float(candidates[first]), float(candidates[last])
-    for _ in range(20):
-        loss = 0.5 * (low + high)
-        low, high = (loss, high) if _hockey_stick(points, loss) > target else (low, loss)
-    return low, high
 
 
 def _hockey_stick(points: Points, epsilon: float) -> float:
