@@ -18,9 +18,9 @@ import math
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.proofs import spectral
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _TILTS = 40
 

@@ -25,8 +25,9 @@ from scipy import special
 from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs import far
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _MOST_LAPLACE = 1000  # so that 2^-m is a float
 CLOSED_FORM_ERROR = 4e-12  # relative error allowed for the closed forms

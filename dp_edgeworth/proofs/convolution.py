@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.losses.cells import Cells, cells
+from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.proofs.spectral import LogBounds
@@ -304,7 +304,7 @@ def convolved(composition: Composition, log_delta: float, epsilon: float, step: 
     steps = 2.0 * sum(count.bit_length() for _, count in leaves)
     parts: list[tuple[Cells, int]] = []
     for pllr, count in leaves:
-        part = cells(pllr, step, log_tail)
+        part = pllr.cells(step, log_tail)
         if part is None:
             return None
         parts.append((part, count))

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.spectral import Contour, log_kappa
-from dp_edgeworth.sums.composition import EPSILON
 
 _MANY = 20.0  # deficits per digit: then the characteristic function falls far enough
 _LEAST = 3.0  # of a tilt, in units of 1 / deviation: away from the pole at 0

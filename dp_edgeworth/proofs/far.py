@@ -45,12 +45,15 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses import gaussian_curve
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.pllr import Mixed, Pllr, Reversed, RoundedUp, RuleTooLargeError, Subsampled
+from dp_edgeworth.losses.operations import Mixed, Reversed, RoundedUp, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.proofs.deficits import divergence, payoff, stirling_error
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _NEGLIGIBLE = 9.0  # exceptions are at most e^-9 of the delta that is asked for, all leaves together
 _REST = 21.0  # the other leaves' tails, e^-21 of it

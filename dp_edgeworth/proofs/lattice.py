@@ -29,11 +29,11 @@ import math
 import numpy as np
 from scipy import fft
 
-from dp_edgeworth.losses.pllr import Rule
+from dp_edgeworth.losses.rules import EPSILON, Rule
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.proofs.spectral import LogBounds
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import EPSILON, Block, Composition
+from dp_edgeworth.sums.composition import Block, Composition
 
 _MOST_POINTS = 1 << 18
 

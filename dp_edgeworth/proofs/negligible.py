@@ -29,8 +29,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.losses.pllr import Pllr, Reversed, Subsampled
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.sums.composition import Composition
 
 SHARE = 1e-9  # q in units of delta

@@ -17,9 +17,12 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.operations import Mixed, Reversed, Subsampled
 from dp_edgeworth.losses.panels import cut_panels
-from dp_edgeworth.losses.pllr import Demand, Mixed, Pllr, Reversed, Rule, RuleTooLargeError, Subsampled, subsampled_loss
+from dp_edgeworth.losses.pllr import OnlyRules, Pllr
+from dp_edgeworth.losses.rules import Demand, Rule, RuleTooLargeError, subsampled_loss
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
 from dp_edgeworth.losses.trapezoid import log_normal_floor, posterior
 
 MASS_ERROR = 1e-6  # by which the mass of a part may be off at most: log_ndtr is far better
@@ -99,7 +102,7 @@ def is_heavy(pllr: Pllr) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Small(Pllr):
+class Small(OnlyRules):
     """A leaf without its largest losses: part i of it only up to x = ends[i] (infinity: a part that is no line, whole).
 
     Its rules hold for tilts of at least `least` only. Most negative losses do not count there: what lies below starts[i] carries less
@@ -112,7 +115,7 @@ class Small(Pllr):
     least: float
 
     @property
-    def supremum(self) -> float:  # type: ignore[override]
+    def supremum(self) -> float:
         found = (line(part) for _, part in parts_of(self.leaf))
         return max(part.supremum if one is None else _loss(one, end)
                    for one, end, (_, part) in zip(found, self.ends, parts_of(self.leaf), strict=True))
@@ -159,7 +162,7 @@ class Small(Pllr):
 
 
 @dataclasses.dataclass(frozen=True)
-class Large(Pllr):
+class Large(OnlyRules):
     """The losses of a leaf with x in ranges[i] of its part i, divided by e^{log_size}."""
 
     leaf: Pllr
@@ -167,7 +170,7 @@ class Large(Pllr):
     log_size: float
 
     @property
-    def supremum(self) -> float:  # type: ignore[override]
+    def supremum(self) -> float:
         found = (line(part) for _, part in parts_of(self.leaf))
         return max(_loss(one, end) for one, (_, end) in zip(found, self.ranges, strict=True) if one is not None)
 
@@ -189,7 +192,7 @@ class Large(Pllr):
 
 
 @dataclasses.dataclass(frozen=True)
-class Trimmed(Pllr):
+class Trimmed(OnlyRules):
     """A reversed sampled Gaussian, P = (1-p) N(0,1) + p N(mu,1) against Q = N(0,1), for tilts of at least `least`.
 
     Its loss falls in x. Beyond some x the most negative losses carry less than e^{-digits} of E_Q[e^{cL}], which is at least 1 (Jensen,
@@ -200,7 +203,7 @@ class Trimmed(Pllr):
     least: float
 
     @property
-    def supremum(self) -> float:  # type: ignore[override]
+    def supremum(self) -> float:
         return self.leaf.supremum
 
     @property

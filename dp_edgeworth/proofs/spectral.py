@@ -47,9 +47,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.envelope import Envelope
 
 _RULE_ERROR = 1e-16

@@ -47,7 +47,9 @@ from scipy import special
 
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.pllr import DIGITS, Pllr, Reversed, RuleTooLargeError, Subsampled, subsampled_loss
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import DIGITS, EPSILON, RuleTooLargeError, subsampled_loss
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.proofs.pieces import (
     MASS_ERROR,
@@ -66,7 +68,7 @@ from dp_edgeworth.proofs.pieces import (
     start_of,
 )
 from dp_edgeworth.proofs.spectral import LogBounds, log_kappa
-from dp_edgeworth.sums.composition import EPSILON, Composition, psi
+from dp_edgeworth.sums.composition import Composition, psi
 
 _THRESHOLDS, _TILTS, _NODES = 48, 72, 2000
 _MOST_LARGE = 6

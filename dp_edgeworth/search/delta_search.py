@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.proofs import convolution, lattice, spectral, strata
 from dp_edgeworth.search import tilts
 from dp_edgeworth.search.epsilon_search import (
@@ -25,7 +25,7 @@ from dp_edgeworth.search.epsilon_search import (
     Contour,
     chi_square_delta,
 )
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _TINY = 5e-324
 _WIDE = 1e-3  # relative

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.proofs import convolution, lattice, spectral, strata
 from dp_edgeworth.search import tilts
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 NEGLIGIBLE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 RESERVE = 14.0  # digits (base e) that a contour has to spare where it is to serve a whole curve

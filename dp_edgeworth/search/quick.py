@@ -16,10 +16,9 @@ import numpy as np
 
 from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.losses import gaussian_curve
-from dp_edgeworth.losses.pllr import Demand, RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, Demand, RuleTooLargeError
 from dp_edgeworth.proofs.spectral import Contour, log_kappa, rule_error
 from dp_edgeworth.search.epsilon_search import RESERVE, solve
-from dp_edgeworth.sums.composition import EPSILON
 from dp_edgeworth.sums.envelope import sup_sinc
 from dp_edgeworth.sums.leaf_sums import LENGTHS, STEPS_PER_OCTAVE, Ladder, LeafSums, Spectral, Spectrum, Start
 

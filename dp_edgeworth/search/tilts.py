@@ -9,7 +9,7 @@ from collections.abc import Callable
 from scipy import optimize
 
 from dp_edgeworth.losses import gaussian_curve
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.sums.composition import Composition
 

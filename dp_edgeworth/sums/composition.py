@@ -1,6 +1,6 @@
-"""From event trees to sums of PLLRs: the tree walk, and one direction of a composition.
+"""One direction of a composition as a sum of PLLRs.
 
-`leaves` flattens a tree; `Composition` is the sum of all PLLRs of one direction, equal leaves merged with their counts.
+`Composition` is the sum of all PLLRs of one direction, equal leaves merged with their counts.
 Its cumulant generating function
 
     K(z) = sum_i m_i log E_{Q_i}[e^{z L_i}]           (losses of +inf left out, so K(0) = log(1 - infinite mass))
@@ -19,16 +19,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event
 from scipy import special
 
-from dp_edgeworth import validation
 from dp_edgeworth.losses.lattice_spacing import common_spacing
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000
@@ -41,32 +40,6 @@ _SUM_ERROR = 64.0
 COUNT_ERROR = 16.0
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
-EPSILON = np.finfo(float).eps
-
-
-def leaves(event: dp_event.DpEvent, count: int = 1) -> Iterator[tuple[dp_event.DpEvent, int]]:
-    """All leaves of an event tree with the number of times they run, from left to right.
-
-    >>> import dp_accounting as dpa
-    >>> list(leaves(dpa.SelfComposedDpEvent(dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.NoOpDpEvent()]), 3)))
-    [(GaussianDpEvent(noise_multiplier=1.0), 3)]
-    """
-    stack = [(event, count)]
-    while stack:
-        node, times = stack.pop()
-        if isinstance(node, dp_event.SelfComposedDpEvent):
-            stack.append((node.event, times * validation.integer("count", node.count, 1)))
-        elif isinstance(node, dp_event.ComposedDpEvent):
-            stack.extend((child, times) for child in reversed(_children(node)))
-        elif not isinstance(node, dp_event.NoOpDpEvent):
-            yield node, times
-
-
-def _children(event: dp_event.ComposedDpEvent) -> list[dp_event.DpEvent]:
-    events = event.events
-    if isinstance(events, str | bytes | Mapping) or not isinstance(events, Iterable) or getattr(events, "ndim", 1) == 0:
-        raise ValueError(f"`events` must be a sequence of `DpEvent`s. Found {validation.shown(events)}.")
-    return list(events)
 
 
 def psi(t: np.ndarray) -> np.ndarray:

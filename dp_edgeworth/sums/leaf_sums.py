@@ -28,9 +28,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import Demand, Pllr, Reversed, RuleTooLargeError
+from dp_edgeworth.losses.operations import Reversed
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON, Demand, RuleTooLargeError
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import EPSILON, Block, blocks, grouped
+from dp_edgeworth.sums.composition import Block, blocks, grouped
 from dp_edgeworth.sums.envelope import nested_uniforms
 
 _FEW_LEAVES, _MOST_NODES = 16, 4_000
