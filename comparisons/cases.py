@@ -166,7 +166,7 @@ def adhoc(sampling_probability: float, noise_multiplier: float, steps: int, delt
 def from_file(path: Path, deltas: tuple[float, ...], relation: NeighboringRelation) -> Case:
     """The event of a JSON file (docs/event-json.md); its size is the number of compositions in it."""
     from dp_edgeworth import from_json
-    from dp_edgeworth.sums.composition import leaves
+    from dp_edgeworth.events.tree import leaves
 
     try:
         event = from_json(path.read_text(encoding="utf-8"))

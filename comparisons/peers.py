@@ -21,7 +21,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 
 from comparisons import gaussian_limit
 from comparisons.gaussian_limit import Noise
-from dp_edgeworth.sums.composition import leaves
+from dp_edgeworth.events.tree import leaves
 
 AR, RO = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 

@@ -49,9 +49,12 @@ from dp_edgeworth.analysis.sweeps import SweepResult, sweep
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift, NormalMixture
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms import Directions, register_mechanism
-from dp_edgeworth.losses.pllr import Mixed, Pllr, reverse, subsample
+from dp_edgeworth.losses.operations import Mixed, reverse, subsample
+from dp_edgeworth.losses.pllr import Pllr
 
 __all__ = [
     "AdditiveNoiseDpEvent",

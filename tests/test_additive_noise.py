@@ -17,7 +17,8 @@ from dp_edgeworth.intervals import Direction
 from dp_edgeworth.losses import additive_noise, noise_shift
 from dp_edgeworth.losses import mechanisms as leaf_mechanisms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.pllr import Demand, subsample
+from dp_edgeworth.losses.operations import subsample
+from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 

@@ -15,12 +15,15 @@ from cases import gaussian, repeated, sampled
 from scipy import optimize, stats
 
 from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant
-from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift
-from dp_edgeworth.losses.pllr import Rule, subsample
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import subsample
+from dp_edgeworth.losses.rules import EPSILON, Rule
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.sums import characteristic
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import COUNT_ERROR, EPSILON, Block, Composition
+from dp_edgeworth.sums.composition import COUNT_ERROR, Block, Composition
 
 mpmath = pytest.importorskip("mpmath")
 from comparisons.exact import _delta_of, _directions  # noqa: E402

@@ -17,10 +17,12 @@ from comparisons.truth_cases import truth_case
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.cells import _lower_tail, cells
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.cells import _lower_tail
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.pllr import Mixed, Pllr, Reversed, Subsampled, reverse, subsample
+from dp_edgeworth.losses.operations import Mixed, Reversed, Subsampled, reverse, subsample
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs import convolution
 from dp_edgeworth.sums.composition import Composition
 
@@ -46,7 +48,7 @@ LEAVES: list[Pllr] = [
 
 @pytest.mark.parametrize("pllr", LEAVES, ids=repr)
 def test_cells_are_a_partition(pllr: Pllr) -> None:
-    found = cells(pllr, 0.05, -60.0)
+    found = pllr.cells(0.05, -60.0)
     assert found is not None
     assert found.p.sum() == pytest.approx(1.0, rel=1e-12) and found.q.sum() == pytest.approx(1.0, rel=1e-12)
     assert np.all(found.low <= found.mean) and np.all(found.mean <= found.high) and np.all(found.error >= 0.0)
@@ -221,7 +223,7 @@ def test_infinite_masses_survive_products() -> None:
 
 def test_unbounded_cells_are_paid_for() -> None:
     """Cells beyond one deviation: their Q-mass above, and their P-mass below at the least loss of all other cells."""
-    leaf = cells(GaussianShift(1.0), 0.05, -1e-9)
+    leaf = GaussianShift(1.0).cells(0.05, -1e-9)
     assert leaf is not None and leaf.q[-1] > 0.1 and leaf.p[0] > 0.1
     points = _side(up=True).points(leaf)
     assert points.infinite == pytest.approx(leaf.q[-1], rel=1e-12)
@@ -232,7 +234,7 @@ def test_unbounded_cells_are_paid_for() -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_errors_of_the_means_are_paid_for(up: bool) -> None:
-    leaf = cells(GaussianShift(1.0), 0.05, -60.0)
+    leaf = GaussianShift(1.0).cells(0.05, -60.0)
     assert leaf is not None
     blurred = leaf._replace(error=np.full(len(leaf.mean), 1e-3))
     moved = _mean(_side(up=up).points(blurred)) - _mean(_side(up=up).points(leaf))
@@ -241,7 +243,7 @@ def test_errors_of_the_means_are_paid_for(up: bool) -> None:
 
 def test_errors_of_the_masses_are_paid_for() -> None:
     pllr = subsample(GaussianShift(1.0), 1e-3)
-    part = cells(pllr, 0.05, -60.0)
+    part = pllr.cells(0.05, -60.0)
     found = convolution.convolved(Composition({pllr: 1000}), math.log(1e-6), 0.1, 0.05, 1e8)
     assert part is not None and found is not None
     assert found.log_error > 1000 * part.mass_error
@@ -254,8 +256,8 @@ def test_errors_of_the_masses_are_paid_for() -> None:
 def test_cells_know_the_error_of_normal_masses() -> None:
     """In 60 digits."""
     mpmath.mp.dps = 60
-    leaf = cells(subsample(GaussianShift(0.01), 1e-6), 0.02, -40.0)
-    inner = cells(GaussianShift(0.01), 0.02, -40.0)
+    leaf = subsample(GaussianShift(0.01), 1e-6).cells(0.02, -40.0)
+    inner = GaussianShift(0.01).cells(0.02, -40.0)
     assert leaf is not None and inner is not None
     count = len(inner.mean)
     edges = np.linspace(-math.sqrt(80.0) - 1.0, 0.01 + math.sqrt(80.0) + 1.0, count - 1)
@@ -354,7 +356,7 @@ def test_sampled_atoms_of_large_losses() -> None:
 def test_cells_at_the_end_of_the_floats(mu: float) -> None:
     """Where `ndtr` of one end of a cell is no float any more, its mean was half a cell off."""
     mpmath.mp.dps = 40
-    leaf = cells(GaussianShift(mu), 0.08, -20.0)
+    leaf = GaussianShift(mu).cells(0.08, -20.0)
     assert leaf is not None
     reach = math.sqrt(40.0) + 1.0
     edges = np.linspace(-reach, mu + reach, len(leaf.mean) - 1)
@@ -366,7 +368,7 @@ def test_cells_at_the_end_of_the_floats(mu: float) -> None:
 
 def test_memory_for_cells_is_bounded() -> None:
     many = NormalMixture(tuple(np.linspace(0.0, 3.0, 2000)), (0.999, *(0.001 / 1999,) * 1999))
-    assert cells(many, 0.08, -40.0) is not None and cells(many, 0.001, -40.0) is None
+    assert many.cells(0.08, -40.0) is not None and many.cells(0.001, -40.0) is None
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 7.1])

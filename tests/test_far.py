@@ -18,8 +18,10 @@ from mpmath import mp, mpc, mpf
 
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses import gaussian_curve
-from dp_edgeworth.losses.base_pairs import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.losses.pllr import Reversed, Subsampled
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs import closed_forms, deficits, far
 from dp_edgeworth.sums.composition import Composition
 

@@ -13,7 +13,8 @@ from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.proofs import negligible
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition

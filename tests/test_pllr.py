@@ -13,12 +13,18 @@ from cases import CASES, GOLDEN, RELATIONS
 from mpmath import mp
 
 import dp_edgeworth
+from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Direction
 from dp_edgeworth.losses import mechanisms
-from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift, NormalMixture
-from dp_edgeworth.losses.pllr import Demand, Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.losses.pllr import OnlyRules, Pllr
+from dp_edgeworth.losses.rules import Demand
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.search import conversion
-from dp_edgeworth.sums.composition import Composition, leaves
+from dp_edgeworth.sums.composition import Composition
 
 ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
 ORDER = 6
@@ -277,3 +283,44 @@ def test_delta_at_an_infinite_epsilon_is_the_infinite_mass(leak, count):
     exact = -math.expm1(count * math.log1p(-leak))
     assert np.all(found.lower <= exact) and np.all(exact <= found.upper)
     assert np.allclose(found.upper, exact, rtol=1e-12)
+
+
+def test_what_a_new_kind_of_loss_does_not_say_is_an_error():
+    class Forgetful(Pllr):
+        def rule(self, demand):
+            return GaussianShift(1.0).rule(demand)
+
+    with pytest.raises(TypeError, match="infinite_mass") as error:
+        Forgetful()
+    for name in ("supremum", "infimum",
+                 "lost_mass", "top_mass", "atomic", "loss_scale", "dominated", "largest_kept", "log_hockey_stick", "cells"):
+        assert name in str(error.value)
+
+    class OneSided(OnlyRules):
+        rule, log_reversed_hockey_stick = Forgetful.rule, Pllr.log_reversed_hockey_stick
+
+    with pytest.raises(NotImplementedError, match="`OneSided` must define `log_reversed_hockey_stick`"):
+        OneSided().log_reversed_hockey_stick(np.zeros(1))
+
+
+@pytest.mark.parametrize("log_tail", [-0.5, -3.0, -20.0, -200.0])
+@pytest.mark.parametrize("pair, shifts, weights", [
+    (GaussianShift(0.7), [0.7], [1.0]),
+    (NormalMixture((0.0, 0.5, 2.0), (0.6, 0.3, 0.1)), [0.0, 0.5, 2.0], [0.6, 0.3, 0.1]),
+    (SampledReplacement(1.5, 0.2), [0.0, 1.5], [0.8, 0.2]),
+    (SampledWithoutReplacement(1.5, 0.2), [0.0, 1.5], [0.8, 0.2]),
+])
+def test_losses_above_the_largest_kept_one_are_as_rare_as_asked(pair, shifts, weights, log_tail):
+    """In 50 digits: Q beyond the x whose loss is the bound has at most e^log_tail."""
+    bound = pair.largest_kept(log_tail)
+    assert pair.largest_kept(-math.inf) == math.inf
+    with mp.workdps(50):
+        def mixture(x):
+            return mp.log(mp.fsum(mp.mpf(w) * mp.exp(c * x - mp.mpf(c) ** 2 / 2) for c, w in zip(shifts, weights, strict=True)))
+
+        def loss(x):
+            return mixture(x) - (mixture(-x) if isinstance(pair, SampledReplacement) else 0)
+
+        x = mp.findroot(lambda x: loss(x) - bound, (mp.mpf(0), mp.mpf(60)), solver="anderson", tol=1e-30)
+        beyond = mp.fsum(mp.mpf(w) * mp.erfc((x - c) / mp.sqrt(2)) / 2 for c, w in zip(shifts, weights, strict=True))
+        assert beyond <= mp.exp(log_tail) * (1 + mp.mpf(10) ** -12)

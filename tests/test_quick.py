@@ -17,7 +17,8 @@ from cases import AR, RO, composed, gaussian, laplace, reference_event, referenc
 import dp_edgeworth
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses.mechanisms import directions
-from dp_edgeworth.losses.pllr import Demand, Reversed
+from dp_edgeworth.losses.operations import Reversed
+from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.search import quick
 from dp_edgeworth.search.conversion import epsilon_bounds
 from dp_edgeworth.sums import leaf_sums

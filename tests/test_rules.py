@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from dp_edgeworth.losses.base_pairs import GaussianShift, LaplaceShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.losses.pllr import Demand, Reversed, Subsampled
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.rules import Demand
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.losses.trapezoid import cut_point, equispaced
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition

@@ -16,8 +16,9 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from scipy import special, stats
 
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
-from dp_edgeworth.losses.base_pairs import SampledReplacement
-from dp_edgeworth.losses.pllr import Demand, Mixed, reverse
+from dp_edgeworth.losses.operations import Mixed, reverse
+from dp_edgeworth.losses.rules import Demand
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
 from dp_edgeworth.proofs import spectral, strata
 from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, log_mass, log_mass_below, log_masses, start_of
 from dp_edgeworth.search import conversion

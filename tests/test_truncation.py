@@ -11,8 +11,8 @@ from dp_accounting import NeighboringRelation
 from scipy import special
 
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
-from dp_edgeworth.losses.base_pairs import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.losses.pllr import Demand
+from dp_edgeworth.losses.rules import Demand
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs.spectral import contour, positive_tilt
 from dp_edgeworth.sums.composition import Composition
 

@@ -26,7 +26,8 @@ import numpy as np
 from dp_accounting import dp_event
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses.pllr import Pllr, RuleTooLargeError
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.sums.composition import Block, Composition, cumulants_from_central_moments
 
 CUMULANTS = 4

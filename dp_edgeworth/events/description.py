@@ -16,7 +16,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.events.json_fields import plain
-from dp_edgeworth.sums.composition import leaves
+from dp_edgeworth.events.tree import leaves
 
 _LONGEST = 72
 _DEEPEST = 6

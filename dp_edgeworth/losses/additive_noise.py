@@ -16,10 +16,8 @@ import numpy as np
 from scipy import stats
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses.base_pairs import Atoms
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON
 
-_ULP = float(np.finfo(float).eps)
 _DEPTH = 690.0  # tails end where the log-density is this far below its value at the median
 _FARTHEST = 1e5  # in interquartile ranges; a log-concave density has fallen by far more than e^{-_DEPTH} there
 _LOG_LEAST = -650.0  # log of the least mass that is read off a cdf; smaller ones are integrals of the density
@@ -48,8 +46,6 @@ _RATES: dict[str, Callable[..., tuple[float, float]]] = {
 _LOG_DENSITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "moyal": lambda x: -0.5 * (x + np.exp(-x) + math.log(2.0 * math.pi)),
 }
-
-_BEYOND = 1e-318
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +179,7 @@ class Tail:
         forward[:, :-1] = np.fmin(forward[:, :-1], peak)
         forward = np.where(np.isfinite(value[:, 1:-1]), forward, 0.0)  # beyond the end of the support
         beyond = np.where(np.isfinite(value[:, -1]), np.exp(value[:, -1]) / -slope[:, -1], 0.0)
-        rounding = 128.0 * _ULP * (1.0 + np.abs(here))
+        rounding = 128.0 * EPSILON * (1.0 + np.abs(here))
         least = here + np.log(np.nan_to_num(inside).sum(axis=1)) - rounding
         most = here + np.log(forward.sum(axis=1) + beyond) + rounding
         known = (rounding < 1e-3) & np.isfinite(most) & (least <= most) & (np.diff(points, axis=1) > 0).all(axis=1)
@@ -287,7 +283,7 @@ def _measured(noise: AdditiveNoise, tail: Tail, x: np.ndarray) -> Tail:
     error = 4.0 * float(np.max(excess, initial=0.0))
     inner = 4.0 * float(np.max(excess[beyond[1:] > math.exp(_LOG_LEAST)], initial=0.0))
     if type(tail.law.dist)._sf is stats.rv_continuous._sf and tail.sign > 0:  # 1 - cdf
-        error, inner = max(error, 4.0 * _ULP), max(inner, 4.0 * _ULP)
+        error, inner = max(error, 4.0 * EPSILON), max(inner, 4.0 * EPSILON)
     if not error < _LARGEST_ERROR:
         raise ValueError("`distribution` must have a cdf and sf that scipy computes accurately. "
                          f"Found {_described(noise)}, off by {error:.1g}.")
@@ -296,7 +292,7 @@ def _measured(noise: AdditiveNoise, tail: Tail, x: np.ndarray) -> Tail:
 
 def _slope_error(x: np.ndarray, value: np.ndarray) -> np.ndarray:
     """What rounding can do to the chords of a log-density."""
-    return 16.0 * _ULP * (1.0 + np.abs(value[1:]) + np.abs(value[:-1])) / np.diff(x)
+    return 16.0 * EPSILON * (1.0 + np.abs(value[1:]) + np.abs(value[:-1])) / np.diff(x)
 
 
 def _mean_exponential(t: np.ndarray) -> np.ndarray:
@@ -310,21 +306,3 @@ def _meeting(left: np.ndarray, right: np.ndarray, before: np.ndarray, after: np.
     first = np.where(before > after, first, 0.5 * width)  # equal slopes: any point will do
     return (first * np.exp(left) * _mean_exponential(before * first)
             + (width - first) * np.exp(right) * _mean_exponential(-after * (width - first)))
-
-
-def discrete_gaussian(event: Any, sigma: float, sensitivity: int, most_atoms: int) -> Pllr:
-    """Masses of the discrete Gaussian and of its shift, to the smallest positive float; what is beyond counts as infinite loss.
-
-    Beyond 39 deviations there is less than 1e-318 in all for every sigma that is not refused.
-    """
-    reach = math.ceil(39.0 * sigma) + 1 if math.isfinite(sigma) else math.inf
-    if 2 * reach + sensitivity > most_atoms:
-        raise ValueError(f"`sigma` and `sensitivity` must need at most {most_atoms} points. Found {validation.shown(event)}.")
-    x = np.arange(-reach, reach + sensitivity + 1, dtype=float)
-    with np.errstate(under="ignore"):
-        p, q = np.exp(-0.5 * (x / sigma) ** 2), np.exp(-0.5 * ((x - sensitivity) / sigma) ** 2)
-        total = math.fsum(np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2))
-    masses, shifted = tuple((p / total).tolist()), tuple((q / total).tolist())
-    losses = tuple((sensitivity * (x - 0.5 * sensitivity) / sigma**2).tolist())
-    known = Atoms(masses, shifted, losses=losses)
-    return Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), known, (math.inf, *losses, -math.inf))

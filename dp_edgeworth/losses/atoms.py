@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.pllr import ROUNDED, Pllr
+from dp_edgeworth.losses.rules import Demand, Rule
 
 _ROUNDING = 1e-12  # of a sum of masses
 
@@ -41,7 +44,7 @@ class Atoms(Pllr):
                 raise ValueError(f"`{name}` must be as many as `p_masses`, {len(self.p_masses)}. Found {len(numbers)}.")
 
     @functools.cached_property
-    def mirror(self) -> bool:  # type: ignore[override]
+    def mirror(self) -> bool:
         """Whether the masses read backwards are those of the other law; other orders are not looked for."""
         return self.p_masses == self.q_masses[::-1] and (self.coarse is None or self.coarse.mirror) and (
             self.losses is None or self.losses == tuple(-loss for loss in self.losses[::-1]))
@@ -63,11 +66,6 @@ class Atoms(Pllr):
         finite = np.isfinite(losses) & (np.maximum(p, q) > 0)
         return log_p[finite], losses[finite]
 
-    @property
-    def _finite(self) -> tuple[np.ndarray, np.ndarray]:
-        log_p, losses = self._log_finite
-        return np.exp(log_p), losses
-
     def _known(self, infinite: float) -> list[bool]:
         """Which points have this infinite loss."""
         if self.losses is not None:
@@ -75,55 +73,38 @@ class Atoms(Pllr):
         zeros = self.p_masses if infinite > 0 else self.q_masses
         return [mass == 0 for mass in zeros]
 
-    @property
-    def supremum(self) -> float:  # type: ignore[override]
-        return math.inf if self.infinite_mass else self.finite_supremum
-
-    @property
-    def finite_supremum(self) -> float:
-        return float(self._log_finite[1].max(initial=-math.inf))
-
-    @property
-    def infimum(self) -> float:  # type: ignore[override]
-        return -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf))
-
-    @property
-    def infinite_mass(self) -> float:  # type: ignore[override]
-        return math.fsum(q for q, gone in zip(self.q_masses, self._known(math.inf), strict=True) if gone)
-
-    @property
-    def lost_mass(self) -> float:  # type: ignore[override]
-        return math.fsum(p for p, gone in zip(self.p_masses, self._known(-math.inf), strict=True) if gone)
-
-    @property
-    def infinite_mass_error(self) -> float:  # type: ignore[override]
-        return 0.0 if sum(self._known(math.inf)) <= 1 else Pllr.infinite_mass_error
-
-    @property
-    def lost_mass_error(self) -> float:  # type: ignore[override]
-        return 0.0 if sum(self._known(-math.inf)) <= 1 else Pllr.lost_mass_error
+    supremum = property(lambda self: math.inf if self.infinite_mass else self.finite_supremum)
+    finite_supremum = property(lambda self: float(self._log_finite[1].max(initial=-math.inf)))
+    infimum = property(lambda self: -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf)))
+    infinite_mass = property(lambda self: math.fsum(itertools.compress(self.q_masses, self._known(math.inf))))
+    lost_mass = property(lambda self: math.fsum(itertools.compress(self.p_masses, self._known(-math.inf))))
+    infinite_mass_error = property(lambda self: 0.0 if sum(self._known(math.inf)) <= 1 else ROUNDED)
+    lost_mass_error = property(lambda self: 0.0 if sum(self._known(-math.inf)) <= 1 else ROUNDED)
+    loss_scale = property(lambda self: float(np.abs(self._log_finite[1]).max(initial=0.0)))
 
     @property
     def dominated(self) -> Pllr:
         return self if self.coarse is None else self.coarse
 
     @property
-    def top_mass(self) -> float:  # type: ignore[override]
+    def top_mass(self) -> float:
         log_p, loss = self._log_finite
         return 0.0 if self.infinite_mass or self.coarse else float(np.exp(log_p + loss)[loss == self.supremum].sum())
 
     @property
-    def bottom_mass(self) -> float:  # type: ignore[override]
+    def bottom_mass(self) -> float:
         log_p, loss = self._log_finite
         return 0.0 if self.lost_mass or self.coarse else float(np.exp(log_p)[loss == self.infimum].sum())
 
-    @property
-    def loss_scale(self) -> float:
-        return float(np.abs(self._log_finite[1]).max(initial=0.0))
+    def largest_kept(self, log_tail: float) -> float:
+        return self.finite_supremum
 
     def rule(self, demand: Demand) -> Rule:
         log_p, losses = self._log_finite
         return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
+
+    def cells(self, step: float, log_tail: float) -> Cells:
+        return Cells.of_atoms(self.rule(Demand()))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         log_p, losses = self._log_finite

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from dp_edgeworth import validation
+from dp_edgeworth.losses.cells import EXP_ERROR, MOST_CELLS, Cells
 from dp_edgeworth.losses.panels import graded_edges, panels
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.pllr import Pllr, itself
+from dp_edgeworth.losses.rules import Demand, Rule
 
 _FEW_PANELS = 12
 
@@ -21,25 +23,16 @@ class LaplaceShift(Pllr):
     """P = Laplace(0, 1), Q = Laplace(mu, 1): L = |x| - |x - mu|, with atoms at -mu and mu."""
 
     mu: float
-    mirror = True
+    supremum = loss_scale = property(lambda self: self.mu)
+    infimum = property(lambda self: -self.mu)
+    infinite_mass, lost_mass, top_mass, bottom_mass = 0.0, 0.0, 0.5, 0.5
+    mirror, atomic, dominated = True, False, itself
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", validation.positive("mu", self.mu))
 
-    @property
-    def supremum(self) -> float:  # type: ignore[override]
+    def largest_kept(self, log_tail: float) -> float:
         return self.mu
-
-    @property
-    def infimum(self) -> float:  # type: ignore[override]
-        return -self.mu
-
-    @property
-    def loss_scale(self) -> float:
-        return self.mu
-
-    top_mass = 0.5
-    bottom_mass = 0.5
 
     def rule(self, demand: Demand) -> Rule:
         return self.rules([self], demand)
@@ -82,6 +75,18 @@ class LaplaceShift(Pllr):
         eps = np.asarray(epsilon, float)
         with np.errstate(divide="ignore"):
             return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
+
+    def cells(self, step: float, log_tail: float) -> Cells | None:
+        """Atoms at both ends; between them L = 2x - mu has the P-density e^{-x}/2 and the Q-density e^{x - mu}/2."""
+        mu, count = self.mu, math.ceil(2.0 * self.mu / step) + 8.0
+        if not count < MOST_CELLS:
+            return None
+        x = np.linspace(0.0, mu, int(count) + 1)
+        share = -0.5 * np.expm1(-np.diff(x))
+        p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])
+        low, high = (np.concatenate([[-mu], 2.0 * ends - mu, [mu]]) for ends in (x[:-1], x[1:]))
+        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, p[::-1],
+                     8.0 * EXP_ERROR * (1.0 + count + mu))
 
 
 def _steep(mu: float, near: float, demand: Demand) -> Rule:

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import Demand, Pllr
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import Demand
 
 _MOST_LEAVES = 512
 _LARGEST_INDEX = 100_000  # of one leaf, in units of the spacing
@@ -16,7 +17,7 @@ _ON_LATTICE = 1e-10  # how far from a lattice point a loss may be, relative to i
 def common_spacing(pllrs: Collection[Pllr]) -> float | None:
     """The largest a such that the losses of every leaf differ by multiples of a, up to rounding; None if there is none.
 
-    >>> from dp_edgeworth.losses.base_pairs import Atoms
+    >>> from dp_edgeworth.losses.atoms import Atoms
     >>> round(common_spacing([Atoms((0.25, 0.75), (0.75, 0.25))]), 9)  # 2 log 3
     2.197224577
     """

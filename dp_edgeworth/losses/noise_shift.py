@@ -46,15 +46,12 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.noise_knots import LARGEST_LOSS, knots, thinned
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 
-_FEWEST, _MOST = 4_000, 60_000  # knots
-_ROUNDING = 2.5e-7  # what they should at most add to the relative width of epsilon
 _MARGIN = 1e-12
-_ULP = float(np.finfo(float).eps)
-# The laws tilted by these, from P (-1) and Q (0) to all that a composition may ask for, have enough knots each.
-_TILTS = np.concatenate([[-1.0, -0.5, 0.0], np.geomspace(1e-3, 1e4, 29)])
-_LARGEST_LOSS = 1e8  # beyond, a loss is taken for infinite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,8 +104,12 @@ class NoiseShift(Pllr):
     noise: AdditiveNoise
     shift: float
     above: bool = True
-    mirror = True
-    cuttable = True
+    mirror, cuttable, atomic = True, True, False  # atoms, but so many that they count as smooth
+
+    infinite_mass = lost_mass = property(lambda self: self.half.infinite)
+    finite_supremum = loss_scale = property(lambda self: float(self.half.losses.max(initial=0.0)))
+    supremum = property(lambda self: math.inf if self.infinite_mass else self.finite_supremum)
+    infimum = property(lambda self: -self.supremum)
 
     @property
     def half(self) -> HalfCurve:
@@ -119,32 +120,10 @@ class NoiseShift(Pllr):
         return dataclasses.replace(self, above=False) if self.above else self
 
     @property
-    def infinite_mass(self) -> float:  # type: ignore[override]
-        return self.half.infinite
-
-    lost_mass = infinite_mass  # type: ignore[assignment]
-
-    @property
-    def finite_supremum(self) -> float:
-        return float(self.half.losses.max(initial=0.0))
-
-    @property
-    def supremum(self) -> float:  # type: ignore[override]
-        return math.inf if self.infinite_mass else self.finite_supremum
-
-    @property
-    def infimum(self) -> float:  # type: ignore[override]
-        return -self.supremum
-
-    @property
-    def top_mass(self) -> float:  # type: ignore[override]
+    def top_mass(self) -> float:
         return float(self.half.q_masses[-1]) if len(self.half.losses) and not self.infinite_mass else 0.0
 
-    bottom_mass = top_mass  # type: ignore[assignment]
-
-    @property
-    def loss_scale(self) -> float:
-        return self.finite_supremum
+    bottom_mass = top_mass
 
     def largest_kept(self, log_tail: float) -> float:
         return float(self.half.losses[:self.half.kept(log_tail)].max(initial=0.0))
@@ -161,6 +140,9 @@ class NoiseShift(Pllr):
         infinite = np.array([half.infinite])
         return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
                     np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
+
+    def cells(self, step: float, log_tail: float) -> Cells:
+        return Cells.of_atoms(self.rule(Demand()))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """For negative epsilon the mirror image, 1 - e^eps + e^eps H(-eps)."""
@@ -179,7 +161,7 @@ def _halves(noise: AdditiveNoise, shift: float) -> tuple[HalfCurve, HalfCurve]:
         disjoint = HalfCurve(none, none, none, none, 1.0, 0.0)
         return disjoint, disjoint
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
-    losses = _thinned(np.concatenate([curve.losses for curve in curves]))
+    losses = thinned(np.concatenate([curve.losses for curve in curves]))
     return _upper_half(curves, losses), _lower_half(curves, losses)
 
 
@@ -219,18 +201,18 @@ class _Curve:
 @np.errstate(all="ignore")
 def _curve(tail: Tail, shift: float) -> _Curve:
     """H_A for the shift away from a tail that falls to the right."""
-    x = _knots(tail, shift)
+    x = knots(tail, shift)
     log_p, log_q = tail.log_density(x), tail.log_density(x - shift)
-    error = 8.0 * _ULP * (1.0 + np.abs(log_p) + np.abs(log_q))
+    error = 8.0 * EPSILON * (1.0 + np.abs(log_p) + np.abs(log_q))
     loss = log_q - log_p + error
     loss[0] = 0.0
     (log_p_tail, most), q_tail = tail.log_mass(x), tail.mass(x - shift)
     top, rest = float(np.max(loss + 2.0 * error)), float(q_tail[-1]) * (1.0 + _MARGIN) + tail.absolute_error
     rising = loss > np.concatenate([[-1.0], np.maximum.accumulate(loss + 2.0 * error)[:-1]])
-    keep = rising & (loss < min(shift * tail.rate, _LARGEST_LOSS))
+    keep = rising & (loss < min(shift * tail.rate, LARGEST_LOSS))
     loss, error, log_p_tail, most, q_tail = (part[keep] for part in (loss, error, log_p_tail, most, q_tail))
     scaled = np.exp(loss + log_p_tail)
-    margin = _MARGIN + 2.0 * error + 8.0 * _ULP * (loss + np.where(scaled > 0, np.abs(log_p_tail), 0.0))
+    margin = _MARGIN + 2.0 * error + 8.0 * EPSILON * (loss + np.where(scaled > 0, np.abs(log_p_tail), 0.0))
     sure = margin < 1e-3  # otherwise nothing is known but H <= Q-tail
     heights = np.where(sure, q_tail - scaled + margin * (q_tail + scaled), (1.0 + _MARGIN) * q_tail) + tail.absolute_error
     heights = np.clip(heights, 0.0, 1.0)
@@ -240,84 +222,10 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     q_tails = np.maximum(q_tail * (1.0 - np.minimum(margin, 1e-3)) - tail.absolute_error, 0.0)[lines]
     infinite = max(float(tail.mass(tail.end - shift)) * (1.0 - _MARGIN) - tail.absolute_error, 0.0)
     if math.isfinite(tail.rate):
-        loss, heights = np.append(loss, shift * tail.rate * (1.0 + 4.0 * _ULP)), np.append(heights, 0.0)
-    elif loss[-1] < top < _LARGEST_LOSS:  # above the loss at the last x only the tail beyond it is left
+        loss, heights = np.append(loss, shift * tail.rate * (1.0 + 4.0 * EPSILON)), np.append(heights, 0.0)
+    elif loss[-1] < top < LARGEST_LOSS:  # above the loss at the last x only the tail beyond it is left
         loss, heights = np.append(loss, top), np.append(heights, min(float(heights[-1]), rest))
     return _Curve(loss, heights, log_p_tails, q_tails, infinite)
-
-
-@np.errstate(all="ignore")
-def _knots(tail: Tail, shift: float) -> np.ndarray:
-    """From x_0, where the loss is 0, to the end of the tail.
-
-    An error sum g w^2 over cells of width w in the loss, g its density, is least where 1/w is proportional to g^{1/3}; the
-    knots follow the largest of these over all tilted laws, and some are spread over the whole tail. Any knots are valid.
-    """
-    first, last = tail.crossing(shift), min(tail.reach + shift, tail.end)
-    share = np.unique(np.concatenate([np.linspace(0.0, 1.0, 1_501), np.geomspace(1e-9, 1.0, 400),
-                                      1.0 - np.geomspace(1e-12, 1.0, 400)]))
-    x = first + share * (last - first)
-    log_q = tail.log_density(x - shift)
-    loss = np.maximum.accumulate(np.nan_to_num(log_q - tail.log_density(x), nan=0.0, posinf=_LARGEST_LOSS, neginf=0.0))
-    loss, log_mass = np.minimum(loss, _LARGEST_LOSS), 0.5 * (log_q[1:] + log_q[:-1])
-    density = _knot_density(loss, log_mass, np.diff(x))
-    if not density.any():  # the loss is constant
-        return x[[0, -1]]
-    floor = np.abs(np.diff(np.nan_to_num(np.clip(log_q, -1e3, 1e3))))
-    density = density + 0.1 * density.sum() * (floor / max(floor.sum(), 1e-300) + np.diff(share))
-    rounding = _rounding_at_one_knot(loss, log_mass, np.diff(x), density / density.sum())
-    count = min(max(rounding / _ROUNDING, _FEWEST**2), _MOST**2) ** 0.5
-    alone = _knots_for_one_use(loss, log_q, log_mass)
-    density = np.maximum(density * (count / density.sum()), alone * min(1.0, _MOST / max(alone.sum(), 1e-300)))
-    area = np.append(0.0, np.cumsum(density))
-    return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(area[-1]) + 2), area, x), [last]]))
-
-
-def _knots_for_one_use(loss: np.ndarray, log_q: np.ndarray, log_mass: np.ndarray) -> np.ndarray:
-    """Knots between neighbouring points that round epsilon by `_ROUNDING` where a single use decides, down to delta of about e^{-40}.
-
-    There H falls like u^{-c}, and a chord over a width w of the loss shifts it by (c+1) w^2 / 8.
-    """
-    width, middle = np.diff(loss), 0.5 * (loss[1:] + loss[:-1])
-    fall = np.maximum(np.nan_to_num(-np.diff(log_q) / width, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
-    number = width * np.sqrt((fall + 1.0) / (8.0 * _ROUNDING * np.maximum(1.0, middle)))
-    return np.nan_to_num(number / (1.0 + _rarity(log_mass) ** 4), posinf=0.0)
-
-
-def _knot_density(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """The largest of g^{1/3} dL between neighbouring points, over all tilts, less of it in tails that are seldom asked for."""
-    joint = _TILTS[:, None] * 0.5 * (loss[1:] + loss[:-1]) + log_mass + 2.0 * np.log(np.diff(loss) / width)
-    joint = np.where(np.isfinite(joint) & (loss[1:] < _LARGEST_LOSS), joint, -np.inf) / 3.0
-    weight = np.exp(joint - np.maximum(joint.max(axis=1, keepdims=True), -1e300)) * width
-    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-    return np.nan_to_num(weight.max(axis=0) / (1.0 + _rarity(log_mass) ** 2))
-
-
-def _rarity(log_mass: np.ndarray) -> np.ndarray:
-    """1 where the density is e^{-40} of its maximum."""
-    return (log_mass.max() - log_mass) / 40.0
-
-
-def _rounding_at_one_knot(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray, density: np.ndarray) -> float:
-    """Estimate of the relative width of epsilon times the number of knots squared: (c+1) E_c[w^2] / (8 E_c[L]), over the tilts c."""
-    middle = 0.5 * (loss[1:] + loss[:-1])
-    c = _TILTS[2:, None]
-    joint = c * middle + log_mass + np.log(width)
-    joint = np.where(np.isfinite(joint) & (loss[1:] < _LARGEST_LOSS), joint, -np.inf)
-    law = np.exp(joint - joint.max(axis=1, keepdims=True))
-    law = law / law.sum(axis=1, keepdims=True)
-    mean = (law * middle * -np.expm1(-(2.0 * c + 1.0) * middle)).sum(axis=1) / 2.0
-    square = (law * (np.diff(loss) / density) ** 2).sum(axis=1)
-    common = np.where((law * _rarity(log_mass)).sum(axis=1) < 1.0, (c[:, 0] + 1.0) * square / (8.0 * mean), 0.0)
-    return float(np.nan_to_num(common).max())
-
-
-def _thinned(losses: np.ndarray) -> np.ndarray:
-    """The union of the knots of both orders, without those that nearly coincide with another one."""
-    losses = np.unique(losses)
-    gaps = np.diff(losses)
-    around = np.maximum(np.append(gaps[1:], 0.0), np.append(0.0, gaps[:-1]))
-    return losses[np.append(True, gaps > 0.05 * around)] if len(losses) > 2 else losses
 
 
 def _upper_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from dp_edgeworth.losses.gaussian_curve import legendre
-from dp_edgeworth.losses.pllr import Demand, check_size
+from dp_edgeworth.losses.rules import Demand, check_size
 
 Function = Callable[[np.ndarray], np.ndarray]
 Groups = Callable[[np.ndarray], Iterable[tuple[float, np.ndarray]]]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.pllr import Demand, check_size, subsampled_loss
+from dp_edgeworth.losses.rules import Demand, check_size, subsampled_loss
 
 _HEIGHTS = np.linspace(0.25, 1.0, 13)
 

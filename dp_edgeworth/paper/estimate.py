@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize
 
 from dp_edgeworth import intervals
-from dp_edgeworth.losses.pllr import Demand, RuleTooLargeError
+from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
 from dp_edgeworth.paper import expansion
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.search import conversion, tilts

@@ -40,10 +40,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.known_moments import standardised
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import bounds, moments
 from dp_edgeworth.paper.standardised_sum import StandardCharacteristic, standard_characteristic
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _EVALUATION = 1e-13
 _MOMENTS = 1.0 + 1e-9
@@ -127,7 +128,7 @@ def _standard(composition: Composition, tilt: float, order: int) -> tuple[float,
     deviation = math.sqrt(max(float(kappa[1]), 0.0))
     if deviation == 0.0:
         return float(kappa[0]), 0.0, [0.0] * order
-    return float(kappa[0]), deviation, [moments.standardised(float(kappa[r - 1]), deviation, r) for r in range(3, order + 3)]
+    return float(kappa[0]), deviation, [standardised(float(kappa[r - 1]), deviation, r) for r in range(3, order + 3)]
 
 
 def _scale(composition: Composition) -> float:

@@ -29,11 +29,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds, Direction
-from dp_edgeworth.losses.pllr import reverse
+from dp_edgeworth.losses.operations import reverse
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import expansion_distance
 from dp_edgeworth.paper.expansion_distance import Standardised
 from dp_edgeworth.proofs.chernoff import Tail
-from dp_edgeworth.sums.composition import EPSILON, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _GRID, _REFINE, _ROUNDS = 1_025, 33, 6
 _SPAN = 12.0  # deviations beyond which every expansion is flat

@@ -14,16 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dp_edgeworth.losses.base_pairs import (
-    Atoms,
-    GaussianShift,
-    LaplaceShift,
-    NormalMixture,
-    SampledReplacement,
-    SampledWithoutReplacement,
-)
+from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.pllr import Mixed, Pllr, Reversed, Subsampled, check_size, subsampled_loss
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import Mixed, Reversed, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import check_size, subsampled_loss
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 
 Function = Callable[[np.ndarray], np.ndarray]
 _REACH = 11.5  # x^4 phi(x) is below 1e-25 there
@@ -82,10 +80,8 @@ def _padded(rows: Sequence[np.ndarray], filling: float) -> np.ndarray:
 
 @_law.register
 def _(first: Atoms, members: Sequence[Any]) -> Law:
-    finite = [member._finite for member in members]
-    with np.errstate(divide="ignore"):
-        log_masses = np.log(_padded([masses for masses, _ in finite], 0.0))
-    return Law((), _padded([values for _, values in finite], 0.0), log_masses)
+    finite = [member._log_finite for member in members]
+    return Law((), _padded([losses for _, losses in finite], 0.0), _padded([log_masses for log_masses, _ in finite], -np.inf))
 
 
 def _log_normal(x: np.ndarray) -> np.ndarray:

@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import bounds
 from dp_edgeworth.sums import characteristic, envelope
-from dp_edgeworth.sums.composition import EPSILON, Block, Composition, Transform
+from dp_edgeworth.sums.composition import Block, Composition, Transform
 
 _FEW_LEAVES = 8
 _FEW_NODES = 3_000

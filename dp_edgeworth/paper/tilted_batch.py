@@ -21,8 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from dp_edgeworth.losses.base_pairs import GaussianShift, SampledReplacement
-from dp_edgeworth.losses.pllr import Demand, Pllr, Reversed, Rule, RuleTooLargeError, Subsampled
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import Demand, Rule, RuleTooLargeError
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
 from dp_edgeworth.paper import expansion
 from dp_edgeworth.sums.composition import cumulants_from_central_moments
 

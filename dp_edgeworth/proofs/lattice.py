@@ -28,7 +28,7 @@ import math
 import numpy as np
 from scipy import fft
 
-from dp_edgeworth.losses.pllr import Rule
+from dp_edgeworth.losses.rules import Rule
 from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
 from dp_edgeworth.proofs.contour import sum_error
 from dp_edgeworth.proofs.curve import Curve, LogBounds

@@ -32,8 +32,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.losses.pllr import Pllr, Reversed, Subsampled
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.operations import Reversed, Subsampled
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import Demand, Rule
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000

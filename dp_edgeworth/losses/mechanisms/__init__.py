@@ -1,0 +1,35 @@
+"""Leaf events to ordered pairs of PLLRs, one registered function per event class.
+
+`directions(event, neighboring_relation)` answers with the losses of both directions ([EA] Lemma 3.3 takes the larger):
+"remove" (the data set with the record is Q) and "add" (it is P). For replacement relations the two directions are the two
+orders of the neighbours. What a mechanism is asked never depends on how often it runs: counts are applied by the composition.
+
+Under REPLACE_ONE a record can move an additive query by twice its sensitivity, so the shift doubles (RDP in dp-accounting
+omits this factor, google/differential-privacy#378).
+
+To add an event class of your own, register a function that returns its pair:
+
+>>> import attr, dp_accounting as dpa
+>>> import dp_edgeworth
+>>> @attr.s(frozen=True, auto_attribs=True)
+... class CoinDpEvent(dpa.DpEvent):
+...     bias: float
+>>> @dp_edgeworth.register_mechanism(CoinDpEvent)
+... def coin(event, neighboring_relation):
+...     return dp_edgeworth.Atoms((event.bias, 1 - event.bias), (1 - event.bias, event.bias))
+>>> round(dp_edgeworth.EdgeworthIntervalAccountant().compose(CoinDpEvent(0.25)).get_epsilon(0), 9)  # log 3
+1.098612289
+"""
+
+from dp_edgeworth.losses.mechanisms import additive, discrete, sampled
+from dp_edgeworth.losses.mechanisms.registry import (
+           NO_LOSS,
+           NON_PRIVATE,
+           Directions,
+           UnsupportedLeafError,
+           directions,
+           register_mechanism,
+)
+
+__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "UnsupportedLeafError", "additive", "directions", "discrete", "register_mechanism",
+           "sampled"]

@@ -1,0 +1,169 @@
+"""Pairs at every scale that a float can have: parameters whose squares or products are no floats are rounded up, never down.
+
+A pair that was rounded is known between two others (`operations.RoundedUp`): one with more loss, which bounds from above, and one
+with less.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth.losses import additive_noise
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.mechanisms.registry import DISJOINT, NO_LOSS, NON_PRIVATE, RO, Directions, mirrored
+from dp_edgeworth.losses.noise_shift import NoiseShift
+from dp_edgeworth.losses.operations import Mixed, RoundedUp, subsample
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
+
+_SMALLEST_SHIFT = 1e-140
+_LARGEST_SHIFT = 1e150  # so that its square is a float
+_SAFE_SHIFT = 1e60  # a lower bound of what is beyond, with moments that are floats
+_LARGEST = sys.float_info.max
+_SMALLEST_PROBABILITY = sys.float_info.min  # below, products lose their digits, and then everything
+_LARGEST_LAPLACE_SHIFT = 1e100
+# In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
+_SMALLEST_NOISE_SHIFT = 1e-7
+_LARGEST_NOISE_SHIFT = 1e6
+
+
+def ratio(sensitivity: float, noise: float) -> float:
+    """Their ratio; 0 or infinite only where a factor is, otherwise the nearest positive float."""
+    if noise == 0.0 or math.isinf(sensitivity):
+        return math.inf if sensitivity > 0.0 else 0.0
+    return positive(sensitivity / noise) if sensitivity > 0.0 and noise < math.inf else 0.0
+
+
+def shift_of(noise_multiplier: float, relation: NeighboringRelation) -> float:
+    """Sensitivity over noise: 1 / noise, twice that where a record is replaced; infinite without noise."""
+    return ratio(2.0 if relation is RO else 1.0, noise_multiplier)
+
+
+def positive(value: float) -> float:
+    """What was positive and finite before rounding."""
+    return min(max(value, 5e-324), _LARGEST)
+
+
+def rounded_up(above: Pllr, below: Pllr) -> RoundedUp:
+    """A pair that is known between two others."""
+    return RoundedUp((1.0, 0.0), (above, below))
+
+
+def gaussian(mu: float) -> Directions:
+    """Both directions of a shift by mu standard deviations, at every scale that a float can have."""
+    if mu == 0.0:
+        return NO_LOSS
+    return NON_PRIVATE if math.isinf(mu) else mirrored(normal(mu))
+
+
+def normal(mu: float) -> Pllr:
+    """The pair of a shift 0 < mu < inf; where its square is no float it is rounded up."""
+    if mu < _SMALLEST_SHIFT:
+        return rounded_up(GaussianShift(_SMALLEST_SHIFT), NO_LOSS.remove)
+    return GaussianShift(mu) if mu <= _LARGEST_SHIFT else rounded_up(DISJOINT, GaussianShift(_SAFE_SHIFT))
+
+
+def laplace(mu: float) -> Directions:
+    if math.isinf(mu):
+        return NON_PRIVATE
+    if mu == 0.0:
+        return NO_LOSS
+    if mu < _SMALLEST_SHIFT:  # nothing is known from below
+        return mirrored(rounded_up(LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
+    if mu > _LARGEST_LAPLACE_SHIFT:  # so that sums of losses stay floats
+        return mirrored(rounded_up(DISJOINT, LaplaceShift(_SAFE_SHIFT)))
+    return mirrored(LaplaceShift(mu))
+
+
+def noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions:
+    """Either sign of the shift, so the same pair in both directions; tiny and huge shifts are rounded up."""
+    if shift == 0.0:
+        return NO_LOSS
+    if math.isinf(shift):
+        return NON_PRIVATE
+    pair: Pllr = NoiseShift(noise, shift)
+    if shift < _SMALLEST_NOISE_SHIFT:
+        pair = rounded_up(NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove)
+    elif shift > _LARGEST_NOISE_SHIFT:
+        pair = rounded_up(DISJOINT, NO_LOSS.remove)
+    return mirrored(pair)
+
+
+def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pllr | Directions:
+    """Shifts in units of the noise with their probabilities, equal ones merged; rounded up and down where these are no floats."""
+    above: dict[float, float] = {}
+    below: dict[float, float] = {}
+    for shift, weight in zip(shifts, weights, strict=True):
+        mu = ratio(shift, noise)
+        if weight > 0 and math.isinf(mu):
+            return NON_PRIVATE
+        if weight > 0:
+            down, up = _sides(mu)
+            least = _least_probability(mu) if mu > 0.0 else 0.0
+            down = down if weight >= least else 0.0
+            above[up] = above.get(up, 0.0) + max(weight, least)
+            below[down] = below.get(down, 0.0) + weight
+    if max(above) == 0.0:
+        return NO_LOSS
+    return _normals(above) if above == below else rounded_up(_normals(above), _normals(below))
+
+
+def _sides(mu: float) -> tuple[float, float]:
+    """A shift, rounded down and up where its square is no float."""
+    if 0.0 < mu < _SMALLEST_SHIFT:
+        return 0.0, _SMALLEST_SHIFT
+    return (mu, mu) if mu <= _LARGEST_SHIFT else (_SAFE_SHIFT, _LARGEST)
+
+
+def _normals(weights: dict[float, float]) -> Pllr:
+    """N(0, 1) against a mixture of shifts, of which those beyond `_LARGEST_SHIFT` are a public coin; one shift is plain sampling."""
+    moving = sorted(mu for mu in weights if mu > 0.0)
+    if not moving:
+        return NO_LOSS.remove
+    if len(moving) == 1:
+        return _sampled_normal(moving[0], min(weights[moving[0]], 1.0))
+    if moving[-1] > _LARGEST_SHIFT:
+        near = {mu: weight for mu, weight in weights.items() if mu <= _LARGEST_SHIFT}
+        total = math.fsum(near.values())
+        return Mixed((total, weights[moving[-1]]), (_normals({mu: weight / total for mu, weight in near.items()}), DISJOINT))
+    return NormalMixture(tuple(sorted(weights)), tuple(weights[mu] for mu in sorted(weights)))
+
+
+def _least_probability(scale: float) -> float:
+    """Below, a sampling probability times losses of this scale is no float with all its digits."""
+    return min(_SMALLEST_PROBABILITY / min(max(scale, _SMALLEST_SHIFT), 1.0), 1.0)
+
+
+def sampled(pair: Pllr, p: float, scale: float) -> Pllr:
+    """`subsample`; more samples have more loss, so p is rounded up where that is needed."""
+    least = _least_probability(scale)
+    return subsample(pair, p) if p >= least else rounded_up(subsample(pair, least), NO_LOSS.remove)
+
+
+def _sampled_normal(mu: float, p: float) -> Pllr:
+    return sampled(normal(mu), p, mu)
+
+
+def symmetric(kind: type[SampledReplacement | SampledWithoutReplacement], mu: float, p: float) -> Pllr:
+    """A pair of these classes, rounded up where mu^2 or p mu is no float: at last an infinite loss with probability p."""
+    least = _least_probability(mu)
+    more = max(p, least)
+    above = Atoms((0.0, 1.0 - more, more), (more, 1.0 - more, 0.0)) if mu > _LARGEST_SHIFT else kind(max(mu, _SMALLEST_SHIFT), more)
+    below = kind(mu if mu <= _LARGEST_SHIFT else _SAFE_SHIFT, p) if mu >= _SMALLEST_SHIFT and p >= least else NO_LOSS.remove
+    return above if above == below else rounded_up(above, below)
+
+
+def sampled_gaussian(mu: float, p: float, relation: NeighboringRelation) -> Pllr | Directions:
+    """Poisson sampling of Gaussian noise; `mu` is the shift of one record (not doubled under REPLACE_ONE)."""
+    if p == 0.0 or mu == 0.0:
+        return NO_LOSS
+    if math.isinf(mu):
+        return NON_PRIVATE
+    if relation is not RO:
+        return _sampled_normal(mu, p)
+    return normal(positive(2.0 * mu)) if p == 1.0 else symmetric(SampledReplacement, mu, p)
