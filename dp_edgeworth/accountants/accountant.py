@@ -17,7 +17,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.intervals import Bounds, Direction, Interval
+from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.pllr import Pllr
@@ -25,6 +25,7 @@ from dp_edgeworth.paper import estimate, finite_sample
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.search import conversion, quick
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 from dp_edgeworth.sums.leaf_sums import LeafSums
 
 _MOST_COMPOSITIONS = 10**100

@@ -51,6 +51,7 @@ from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.envelope import Envelope
+from dp_edgeworth.sums.saddle_point import positive_tilt as positive_tilt
 
 _RULE_ERROR = 1e-16
 _SUM_ERROR = 48.0  # units in the last place of the sum of the moduli
@@ -238,47 +239,6 @@ class Plan:
     log_loss: float  # log(A / G)
     log_relative: float
     slope: float  # about |d log G / d eps|
-
-
-def positive_tilt(composition: Composition, log_delta: float) -> float:
-    """The c > 0 that minimises the Chernoff bound of epsilon, [K(c) + log kappa(c) - log delta] / c.
-
-    Its derivative vanishes where R(c) = c K'(c) - K(c) + log(1+c) + log delta = 0, and R is increasing.
-    """
-    variance = max(float(composition.cgf([0.0], rough=True)[2, 0]), 1e-300)
-    start = math.sqrt(-2.0 * min(log_delta, -1e-3) / variance)
-    if 0.0 < composition.largest_loss < math.inf:  # far beyond this c K' - K is rounding
-        start = min(start, 1e3 / composition.largest_loss)
-    return increasing_root(
-        composition, start,
-        lambda c, k: (c * k[1] - k[0] + math.log1p(c) + log_delta, c * c * k[2] + c / (1.0 + c)), -log_delta + 3.0)
-
-
-def increasing_root(composition: Composition, start: float, equation, coarse: float) -> float:  # type: ignore[no-untyped-def]
-    """Newton's method in log c for an increasing function, safeguarded by a bracket; 0.1 % is accurate enough."""
-    low, high, c = 0.0, math.inf, min(max(start, 1e-150), 1e150)
-    for _ in range(200):
-        try:
-            value, rate = equation(c, composition.cgf([c], composition.demand(-1.0, _LARGEST_RATIO * c), rough=True)[:, 0])
-        except RuleTooLargeError:  # far too large a tilt, or no rule at any
-            if c < 1e-6:
-                raise
-            high, c = c, 0.03 * c
-            continue
-        if value > 0:
-            high = c
-        else:
-            low = c
-        step = -value / rate if rate > 0 and math.isfinite(value) and math.isfinite(rate) else -math.inf
-        if value > 4.0 * coarse or not math.isfinite(value):
-            step = -math.log(4.0)
-        new = c * math.exp(min(max(step, -2.0), 2.0))
-        if not low < new < high:
-            new = 4.0 * low if math.isinf(high) else math.sqrt(low * high) if low > 0 else 0.25 * c
-        if abs(math.log(new / c)) < 1e-3 or new < 1e-140 or new > 1e140:
-            return new
-        c = new
-    return c
 
 
 def chernoff_epsilon(composition: Composition, tilt: float, log_deltas: np.ndarray) -> np.ndarray:

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dp_edgeworth.intervals import Bounds, Direction
+from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.proofs import chernoff, closed_forms, negligible
 from dp_edgeworth.search import delta_search, epsilon_search
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 _TINY = 5e-324
 _CHEAP = 0.05  # of the tolerance may go to leaves that need not be composed then

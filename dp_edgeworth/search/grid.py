@@ -16,13 +16,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dp_edgeworth.intervals import Direction, Interval
+from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses.mechanisms import Directions
 from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import tilted_batch
 from dp_edgeworth.proofs import spectral
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 _COARSE = 1e-4  # in epsilon: how well a direction that does not decide is resolved
 _HALF_WIDTHS = np.geomspace(1e-3, 0.49, 12)  # of the interval, in units of its tolerance
