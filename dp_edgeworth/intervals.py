@@ -1,12 +1,10 @@
-"""What the certified accountant answers with: intervals, for one target or for arrays of them, and the two sides of a composition."""
+"""What the certified accountant answers with: intervals, for one target or for arrays of them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-
-from dp_edgeworth.sums.composition import Composition
 
 
 class Interval(NamedTuple):
@@ -33,15 +31,3 @@ class Bounds(NamedTuple):
     def largest(self, other: Bounds) -> Bounds:
         """The interval of the larger of two quantities."""
         return Bounds(*(np.maximum(a, b) for a, b in zip(self, other, strict=True)))
-
-
-class Direction(NamedTuple):
-    """One direction of a composition.
-
-    Attributes:
-      upper: the composition itself, or one with at least as much loss.
-      lower: one with at most as much loss; the same object where the pairs are exact.
-    """
-
-    upper: Composition
-    lower: Composition

@@ -13,7 +13,6 @@ from mpmath import mp
 from scipy import stats
 
 from dp_edgeworth import AdditiveNoiseDpEvent, EdgeworthIntervalAccountant
-from dp_edgeworth.intervals import Direction
 from dp_edgeworth.losses import additive_noise, noise_shift
 from dp_edgeworth.losses import mechanisms as leaf_mechanisms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
@@ -21,6 +20,7 @@ from dp_edgeworth.losses.operations import subsample
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 AR = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 RO = dpa.NeighboringRelation.REPLACE_ONE

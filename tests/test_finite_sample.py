@@ -30,12 +30,12 @@ from dp_edgeworth import (
     reverse,
     subsample,
 )
-from dp_edgeworth.intervals import Direction
 from dp_edgeworth.paper import bounds, expansion_distance, finite_sample, moments
 from dp_edgeworth.paper.finite_sample import Method
 from dp_edgeworth.proofs.chernoff import Tail
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 METHODS = [Method("uniform"), Method("adaptive"), Method("adaptive", 2), Method("adaptive", 3)]
 SAMPLED = subsample(GaussianShift(1.25), 0.004)

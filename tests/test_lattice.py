@@ -8,7 +8,6 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
-from dp_edgeworth.intervals import Direction
 from dp_edgeworth.losses.gaussian_noise import NormalMixture
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
@@ -17,6 +16,7 @@ from dp_edgeworth.proofs.lattice import LatticeContour, contour
 from dp_edgeworth.proofs.spectral import positive_tilt
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 DELTAS = (0.9, 0.3, 1e-5, 1e-12, 1e-100)
 

@@ -14,7 +14,6 @@ from mpmath import mp
 
 import dp_edgeworth
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.intervals import Direction
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
@@ -25,6 +24,7 @@ from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 
 ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
 ORDER = 6

@@ -18,7 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.intervals import Bounds, Direction, Interval
+from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
@@ -26,6 +26,7 @@ from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.direction import Direction
 from dp_edgeworth.sums.pair_sums import PairSums
 
 _MOST_COMPOSITIONS = 10**100

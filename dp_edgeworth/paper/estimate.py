@@ -15,12 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dp_edgeworth import intervals
+from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
 from dp_edgeworth.paper import expansion
-from dp_edgeworth.proofs import spectral
-from dp_edgeworth.search import conversion, tilts
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 
 _GRID = 1_025
 _STEEPEST = 1e7  # largest tilt, in units of one over the largest loss of a leaf, that is still expanded
@@ -135,7 +134,7 @@ def _saddle(composition: Composition, epsilon: float) -> float:
 
 def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
     if composition.is_gaussian:  # every order is exact
-        return conversion.delta_bounds([intervals.Direction(composition, composition)], epsilon, 1.0).estimate
+        return _gaussian_deltas(composition.gaussian_variance, epsilon)
     infinite, result = composition.infinite_mass, np.empty(len(epsilon))
     for i, eps in enumerate(epsilon):
         if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
@@ -147,6 +146,25 @@ def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) ->
             value = cut if smoother < roughness else value
         result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
     return result
+
+
+def _gaussian_deltas(variance: float, epsilon: np.ndarray) -> np.ndarray:
+    if variance == 0.0 or math.isinf(variance):
+        return np.full(len(epsilon), 0.0 if variance == 0.0 else 1.0)
+    return np.exp(gaussian_curve.log_delta(np.minimum(epsilon, 1e300), math.sqrt(variance)))
+
+
+def _gaussian_epsilon(variance: float, delta: float) -> float:
+    """The root of log delta(eps) = log delta between 0 and mu^2/2 + mu a, e^{-a^2/2} = delta, where Phi(-a) is already below delta."""
+    mu, target = math.sqrt(variance), math.log(delta)
+
+    def excess(epsilon: float) -> float:
+        return float(gaussian_curve.log_delta(epsilon, mu)) - target
+
+    if mu == 0.0 or excess(0.0) <= 0.0:
+        return 0.0
+    high = mu * (0.5 * mu + math.sqrt(-2.0 * target))
+    return high if excess(high) >= 0.0 else float(optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
 
 
 def _expanded_log_delta(composition: Composition, epsilon: float, order: int) -> tuple[float, float]:
@@ -163,7 +181,7 @@ def _expanded_log_delta(composition: Composition, epsilon: float, order: int) ->
 def _chernoff_log_delta(composition: Composition, epsilon: float) -> float:
     """K(c) - c epsilon at the best c > 0 that has a rule; 0 where none has."""
     try:
-        tilt = tilts.saddle_tilt(composition, epsilon)
+        tilt = saddle_tilt(composition, epsilon)
         return min(float(composition.cgf([tilt])[0, 0]) - tilt * epsilon, 0.0)
     except RuleTooLargeError:
         return 0.0
@@ -178,8 +196,7 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
     if math.isinf(composition.gaussian_variance):
         return math.inf
     if composition.is_gaussian:  # every order is exact
-        direction = intervals.Direction(composition, composition)
-        return float(conversion.epsilon_bounds([direction], np.array([delta]), 1.0).estimate[0])
+        return _gaussian_epsilon(composition.gaussian_variance, delta)
     target = math.log(delta - composition.infinite_mass)
     epsilon, roughness = _expanded_epsilon(composition, target, order)
     if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
@@ -193,8 +210,8 @@ def _expanded_epsilon(composition: Composition, target: float, order: int) -> tu
     """The epsilon at which the expansion is e^target, and its third standardised cumulant: how far it is to be trusted."""
     most = chernoff = max(composition.finite_supremum, 0.0)
     try:
-        start = spectral.positive_tilt(composition, target)
-        chernoff = min(max(float(spectral.chernoff_epsilon(composition, start, np.array(target))), 0.0), most)
+        start = positive_tilt(composition, target)
+        chernoff = min(max(chernoff_epsilon(composition, start, target), 0.0), most)
         if math.isfinite(most) and start * composition.largest_loss > _STEEPEST:  # at the very top nothing is left to expand
             return chernoff, 0.0
         tilt = _tilted_root(composition, start, target, order)

@@ -4,13 +4,13 @@
 
 `by_moments` uses K3, K3~, K4, lambda3 only ([EA] Lemma 4.3 repaired). `by_characteristic` takes the least of
 
-    order 1      `bounds.sharp`, `bounds.sharp_smooth`, `bounds.prawitz`
-    orders 2, 3  `bounds.prawitz`. Proved: for this very sum, Prawitz's inequality with the true characteristic function
+    order 1      `lemma_4_3`, `prawitz`
+    orders 2, 3  `prawitz`. Proved: for this very sum, Prawitz's inequality with the true characteristic function
                  f_S bounds sup |F - E_k| for any k (see its docstring); no rate in m is claimed. [EA] leaves these
                  orders to future work.
 
 Beyond the grid of `prawitz` the characteristic function is bounded: by the uniform laws below the densities of the
-leaves (`envelope.py`) and, for a few leaves, by `bounds.leaf_envelope`.
+leaves (`sums.envelope`), by K3~ (`moment_envelope`) and, for a few leaves, by `leaf_envelope`.
 
 Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is proved is about these floats:
 
@@ -22,7 +22,7 @@ Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is pro
     standardisation, in `prawitz`            none: it bounds the distance of F to the very function that is evaluated,
                                              whatever its parameters; only E S^4 is raised.
     f_S                                      `StandardCharacteristic.sample`, an argument of `prawitz`
-    quadrature inside the bounds             `smoothing.SAFETY`, and 1e-6 relative in `prawitz`
+    quadrature inside the bounds             `prawitz_kernel.SAFETY`, and 1e-6 relative in `prawitz`
     evaluation of E_k at a float t           1e-13 (1 + sum |c_s| sqrt(s!)): x = (t - mean)/deviation is off by 2 units in
                                              the last place, sup |x E_k'| is below the bracket, and He_{s-1} phi is off by
                                              20 units in the last place of at most sqrt(s!)
@@ -42,7 +42,10 @@ from scipy import special
 
 from dp_edgeworth.losses.known_moments import standardised
 from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
-from dp_edgeworth.paper import bounds, moments
+from dp_edgeworth.paper import moments
+from dp_edgeworth.paper.expansion import edgeworth_coefficients
+from dp_edgeworth.paper.lemma_4_3 import Moments, lemma_4_3
+from dp_edgeworth.paper.prawitz_bounds import moment_envelope, prawitz
 from dp_edgeworth.paper.standardised_sum import StandardCharacteristic, standard_characteristic
 from dp_edgeworth.sums.composition import Composition
 
@@ -53,6 +56,7 @@ _ROUNDING = 32_768.0 * EPSILON
 _FAR = (1e3, 1e10)
 _NEARER = (10.0, 14.0, 20.0, 30.0, 50.0, 100.0, 300.0, 1e4, 1e6)
 _SHORT = (2.5, 4.0, 6.0)
+_SHARES = np.array([0.4, 0.6, 0.8, 1.0])
 
 
 class Expansion(NamedTuple):
@@ -152,7 +156,7 @@ def _rounding(composition: Composition, deviation: float) -> float:
     return _ROUNDING * (1.0 + _scale(composition) / deviation)
 
 
-def _raised_moments(composition: Composition, tilt: float) -> bounds.Moments | None:
+def _raised_moments(composition: Composition, tilt: float) -> Moments | None:
     """Upper bounds of K3, K3~, K4, |lambda3|."""
     known = moments.sum_moments(composition, tilt)
     if known is None:
@@ -192,8 +196,8 @@ def by_moments(composition: Composition, tilt: float) -> Standardised:
     known = _raised_moments(composition, tilt)
     if known is None or deviation == 0.0:
         return _without_moments(composition, tilt, mean)
-    coefficients = bounds.expansion_coefficients(1, *rho)
-    distance = bounds.lemma_4_3(known.m, **known.arguments()) + _rounding(composition, deviation) * _size(coefficients)
+    coefficients = _coefficients(rho)
+    distance = lemma_4_3(known.m, **known.arguments()) + _rounding(composition, deviation) * _size(coefficients)
     return Standardised(mean, deviation, (Expansion(coefficients, distance),))
 
 
@@ -208,14 +212,14 @@ def by_characteristic(composition: Composition, tilt: float, order: int) -> Stan
     if composition.is_gaussian:
         return Standardised(mean, deviation, (Expansion({}, rounding),))
     fourth = (3.0 + rho[1]) * (1.0 + 16.0 * rounding) + 16.0 * rounding  # S is off by a shift and a factor
-    cf = standard_characteristic(composition, tilt, mean, deviation, fourth, _accuracy(rho, order))
+    tilde = known.k3_tilde / math.sqrt(known.m)
+    cf = standard_characteristic(composition, tilt, mean, deviation, fourth, _accuracy(rho, order), moment_envelope(tilde, rounding))
     expansions = []
     for k in range(1, order + 1):
-        coefficients = bounds.expansion_coefficients(k, *rho[:k])
+        coefficients = _coefficients(rho[:k])
+        distance = math.inf if cf is None else _prawitz(cf, coefficients, tilde)
         if k == 1:
-            distance = _first_order(cf, coefficients, known, rounding * _size(coefficients))
-        else:
-            distance = math.inf if cf is None else _prawitz(cf, coefficients)
+            distance = min(distance, lemma_4_3(known.m, **known.arguments()) + rounding * _size(coefficients))
         expansions.append(Expansion(coefficients, distance))
     return Standardised(mean, deviation, tuple(expansions))
 
@@ -225,37 +229,25 @@ def _accuracy(rho: list[float], order: int) -> float:
     return 3e-5 * max(abs(rho[0]), math.sqrt(abs(rho[1]))) ** (order + 1)
 
 
-def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float]) -> float:
+def _coefficients(rho: list[float]) -> dict[int, float]:
+    """{s: c_s} of E_k for the k standardised cumulants rho_3, ..., rho_{k+2}.
+
+    >>> _coefficients([0.75, 0.375])
+    {3: 0.125, 4: 0.015625, 6: 0.0078125}
+    """
+    found = edgeworth_coefficients([0.0, 1.0, *rho], len(rho))
+    return {n + 1: float(c) for n, c in enumerate(found) if n >= 2 and c != 0.0}
+
+
+def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float], tilde: float) -> float:
     """Small truncations only where large ones say little (lattices, few summands)."""
     def value(truncations: tuple[float, ...]) -> float:
         values, error = cf.main_sample if truncations[0] >= 10.0 else cf.sample(truncations[0])
-        return bounds.prawitz(lambda u: values, cf.envelope, coefficients=coefficients, truncations=truncations,
-                              fourth_moment=cf.fourth, cf_error=error, nodes=cf.nodes)
+        return prawitz(lambda u: values, cf.envelope, coefficients=coefficients, truncations=truncations,
+                       fourth_moment=cf.fourth, cf_error=error, nodes=cf.nodes)
 
-    best = value(_FAR if cf.dies_out else (*_NEARER, *_FAR))
+    if cf.dies_out:
+        return value(_FAR)
+    known_up_to = [T for T in _SHARES * (2.0 * math.pi / tilde) if T > 10.0]  # of `moment_envelope`
+    best = value((*_NEARER, *known_up_to, *_FAR))
     return min([best, *(value((T,)) for T in _SHORT)]) if best > 0.1 else best
-
-
-def _first_order(cf: StandardCharacteristic | None, coefficients: Mapping[int, float], known: bounds.Moments,
-                 rounding: float) -> float:
-    """The least of Prawitz's and the bounds by moments, where these can be smaller.
-
-    `sharp` is at least 1.2533/T = 0.1994 K3~/sqrt m. `sharp_smooth`, of the size K4/m, bounds the integrand that `prawitz`
-    computes, so it can be smaller only by what `prawitz` adds for its grid (the error of f_S is less).
-    """
-    candidates = [math.inf]
-    if cf is not None and known.k4 / known.m < 10.0 * cf.grid_cost:
-        candidates.append(_smooth(cf, known) + rounding)
-    if cf is not None and min(candidates) > cf.grid_cost:
-        candidates.append(_prawitz(cf, coefficients))
-    if min(candidates) > 0.1994 * known.k3_tilde / math.sqrt(known.m):
-        candidates.append(bounds.sharp(known.m, iid=known.iid, **known.arguments()) + rounding)
-    return min(candidates)
-
-
-def _smooth(cf: StandardCharacteristic, known: bounds.Moments) -> float:
-    """`bounds.sharp_smooth` at the paper's own truncation, at most 1e12: the part of T is then below 2e-12."""
-    integral = functools.partial(bounds.envelope_integral, cf.envelope)
-    own = (2.0 * math.pi * math.sqrt(known.m) / known.k3_tilde) ** 4
-    return bounds.sharp_smooth(known.m, iid=known.iid, cf_integral=integral, truncations=(min(own, 1e12),),
-                               **known.arguments())

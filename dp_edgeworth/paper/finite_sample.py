@@ -10,7 +10,7 @@ For each direction, with F_X, F_Y the distribution functions of the sums and F- 
 Infinite losses, of mass d under Q and d' under P, are left out of the expansions and added afterwards:
 d + (1-d)(1 - F_Y) - e^eps (1-d')(1 - F_X).
 
-Tails are Chernoff's, of X and of Y (`chernoff.py`).
+Tails are Chernoff's, of X and of Y (`sums.exponential_tail`).
 
 Inversion: delta(.) does not increase, so the smallest eps found with delta+(eps) <= delta is an upper bound of epsilon,
 the largest with delta-(eps) >= delta a lower one, each an epsilon at which the inequality was evaluated; inf and 0
@@ -28,17 +28,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.intervals import Bounds, Direction
+from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import expansion_distance
 from dp_edgeworth.paper.expansion_distance import Standardised
-from dp_edgeworth.proofs.chernoff import Tail
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.exponential_tail import Tail
 
 _GRID, _REFINE, _ROUNDS = 1_025, 33, 6
 _SPAN = 12.0  # deviations beyond which every expansion is flat
 _ROUND_UP = 1.0 + 1e-12
+
+
+Sides = tuple[Composition, Composition]  # of one direction: with at least as much loss, and with at most as much
 
 
 class Method(NamedTuple):
@@ -115,7 +118,7 @@ def curves(composition: Composition, method: Method, least_delta: float) -> Curv
     return Curves(composition, x, y, Tail.of(composition, least_delta))
 
 
-def _all_curves(directions: Sequence[Direction], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
+def _all_curves(directions: Sequence[Sides], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
     """Curves of the upper and of the lower composition, per direction. X of the mirror image is -Y, and known."""
     known: list[Curves] = []
 
@@ -132,7 +135,7 @@ def _all_curves(directions: Sequence[Direction], method: Method, least_delta: fl
         known.append(new)
         return new
 
-    return [(made(direction.upper), made(direction.lower)) for direction in directions]
+    return [(made(upper), made(lower)) for upper, lower in directions]
 
 
 def _is_mirror(one: Composition, other: Composition) -> bool:
@@ -142,7 +145,7 @@ def _is_mirror(one: Composition, other: Composition) -> bool:
 # Answers
 
 
-def delta_bounds(directions: Sequence[Direction], epsilons: np.ndarray, method: Method) -> Bounds:
+def delta_bounds(directions: Sequence[Sides], epsilons: np.ndarray, method: Method) -> Bounds:
     """Intervals of delta(epsilon), the larger of all directions ([EA] Definition 4.7)."""
     pairs = _all_curves(directions, method, 1e-30)
     lower = np.max([_largest_from(below, epsilons) for _, below in pairs], axis=0)
@@ -165,7 +168,7 @@ def _largest_from(curve: Curves, epsilons: np.ndarray) -> np.ndarray:
     return np.maximum(largest[after], curve(epsilons)[0])
 
 
-def epsilon_bounds(directions: Sequence[Direction], deltas: np.ndarray, method: Method) -> Bounds:
+def epsilon_bounds(directions: Sequence[Sides], deltas: np.ndarray, method: Method) -> Bounds:
     """Intervals of the smallest epsilon >= 0 with delta(epsilon) <= delta, the larger of all directions."""
     positive = deltas[deltas > 0.0]
     pairs = _all_curves(directions, method, float(min(positive, default=1e-30)))
@@ -209,14 +212,13 @@ def _search(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], valu
     return result
 
 
-def delta_floor(directions: Sequence[Direction], method: Method) -> float:
+def delta_floor(directions: Sequence[Sides], method: Method) -> float:
     """The infimum of the delta for which `epsilon_bounds` has a finite upper end: below it the answer is inf.
 
     "adaptive" and "spectral": the mass of infinite losses, as Chernoff's bound falls to 0. "uniform": the least delta+.
     """
     floors = []
-    for direction in directions:
-        composition = direction.upper
+    for composition, _ in directions:
         if method.bound != "uniform":
             floors.append(composition.infinite_mass if math.isinf(composition.supremum) else 0.0)
         else:

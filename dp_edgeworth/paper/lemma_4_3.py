@@ -13,9 +13,7 @@ from dp_edgeworth.paper.prawitz_kernel import (
     CHI,
     HUGE,
     SAFETY,
-    THETA,
     TINY,
-    Array,
     C,
     gauss_moment,
     numbers,
@@ -41,7 +39,6 @@ class Moments:
     k4: float
     lambda3: float
     skewed: bool = True
-    iid: bool = False
 
     @classmethod
     def of_leaves(
@@ -74,45 +71,32 @@ class Moments:
             float((counts * raw).sum() / m / bar**power)
             for raw, power in ((cubes, 3), (fourths, 4), (cubes + firsts * variances, 3), (thirds, 3))
         )
-        return cls(float(m), float(total), k3, tilde, k4, lambda3, bool(np.any(thirds != 0)), counts.size == 1)
+        return cls(float(m), float(total), k3, tilde, k4, lambda3, bool(np.any(thirds != 0)))
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of `lemma_4_3`; those of `sharp`, `sharp_smooth` add iid=self.iid."""
+        """Keyword arguments of `lemma_4_3`."""
         names = ("k3", "k3_tilde", "k4", "lambda3", "skewed")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class StandardSum:
-    """Moments of the standardised sum. The formulas see m only through these (and 1/m, if i.i.d.)."""
+    """Moments of the standardised sum. The formula sees m only through these."""
 
     k3: np.float64  # K3/sqrt m
     tilde: np.float64  # K3~/sqrt m
     k4: np.float64  # K4/m
     skew: np.float64  # |lambda3|/sqrt m, 0 if unskewed
     skewed: bool
-    iid: bool
-    share: np.float64  # bounds the largest share of a summand in the variance
-    squares: np.float64  # bounds the sum of squared shares
-
-    def psi(self, u: Array) -> Array:
-        """|f_S(u)| <= exp(-psi(u)) for u <= 2 pi/tilde (Shevtsova)."""
-        near = u**2 / 2 - CHI * self.tilde * u**3
-        return np.where(self.tilde * u <= THETA, near, (1 - np.cos(self.tilde * u)) / self.tilde**2)
-
-    def coefficients(self) -> dict[int, float]:
-        """e_1(u) = exp(-u^2/2) (1 + c_3 (iu)^3), up to the sign of c_3."""
-        return {3: float(self.skew) / 6}
 
 
-def standard_sum(m: Any, k3: Any, k3_tilde: Any, k4: Any, lambda3: Any, skewed: bool, iid: bool = False) -> StandardSum:
+def standard_sum(m: Any, k3: Any, k3_tilde: Any, k4: Any, lambda3: Any, skewed: bool) -> StandardSum:
     """The validated parameters of a bound, rescaled to the sum."""
     m, k4 = one_number("m", m, 1), one_number("k4", k4, 1 - 1e-9)
     k3, tilde = one_number("k3", k3, TINY), one_number("k3_tilde", k3_tilde, TINY)
     lambda3 = one_number("lambda3", lambda3, -k3 * (1 + 1e-9), k3 * (1 + 1e-9))
     root, skew = np.sqrt(m), abs(lambda3) if skewed else np.float64(0)
-    share, squares = (1 / m, 1 / m) if iid else (np.sqrt(k4 / m), k4 / m)
-    return StandardSum(k3 / root, tilde / root, k4 / m, skew / root, skewed, iid, share, squares)
+    return StandardSum(k3 / root, tilde / root, k4 / m, skew / root, skewed)
 
 
 @silent
@@ -130,7 +114,7 @@ def lemma_4_3(m: float, *, k3: float, k3_tilde: float, k4: float, lambda3: float
     low = min(math.sqrt(0.2) / s.k4**0.25, high)
     main = 0.1995 * s.tilde + 0.031 * s.tilde**2 + 0.195 * s.k4 + 0.054 * s.skew * s.tilde + 0.038 * s.skew**2
     smoothing = 81.2376 * (s.tilde / (2 * np.pi)) ** 4 + 4.3394 * s.skew * (s.tilde / (2 * np.pi)) ** 3
-    d = (1 - 4 * CHI - s.share) / 2
+    d = (1 - 4 * CHI - np.sqrt(s.k4)) / 2  # sqrt(K4/m) bounds the largest share of a summand in the variance
     middle = C / (6 * np.pi) * (s.k3 * power_integral(3, d, low, high) + s.skew * power_integral(3, 0.5, low, high))
     return (main + smoothing + middle + C / np.pi * _r1_integral(s, low)) * (1 + SAFETY)
 

@@ -27,7 +27,7 @@ from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.known_moments import PllrMoments, standardised
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
-from dp_edgeworth.paper import bounds
+from dp_edgeworth.paper.lemma_4_3 import Moments
 from dp_edgeworth.paper.loss_laws import NODES, Law, Piece, is_batch, law
 from dp_edgeworth.sums.composition import Composition
 
@@ -237,7 +237,7 @@ def is_constant(composition: Composition, tilt: float) -> bool:
     return not all_leaves(composition, tilt)[1][:, 0].any()
 
 
-def sum_moments(composition: Composition, tilt: float) -> bounds.Moments | None:
+def sum_moments(composition: Composition, tilt: float) -> Moments | None:
     """K3, K3~, K4, lambda3 ([EA] Lemma 4.3) of the sum of all X (tilt -1) or Y (tilt 0); None where out of reach."""
     counts, leaves = all_leaves(composition, tilt)
     moving = leaves[:, 0] > 0.0
@@ -246,7 +246,7 @@ def sum_moments(composition: Composition, tilt: float) -> bounds.Moments | None:
     if not 1e-150 < largest < 1e150 or not np.all(kurtosis <= 1e100):
         return None
     sd = np.maximum(deviation / largest, 1e-70)
-    result = bounds.Moments.of_leaves(
+    result = Moments.of_leaves(
         counts[moving], variance=sd**2, third=skewness * sd**3, fourth=kurtosis * sd**4,
         absolute_third=np.maximum(third, np.abs(skewness)) * sd**3, absolute_first=first * sd)
     return dataclasses.replace(result, variance=result.variance * largest**2)

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from dp_edgeworth import validation
 from dp_edgeworth.paper.prawitz_kernel import (
+    CHI,
     HUGE,
+    THETA,
     TINY,
     UNIVERSAL,
     Array,
@@ -24,24 +26,6 @@ from dp_edgeworth.paper.prawitz_kernel import (
     panel_nodes,
     silent,
 )
-
-
-def expansion_coefficients(order: int, rho3: float, rho4: float = 0.0, rho5: float = 0.0) -> dict[int, float]:
-    """{s: c_s} of E_k = Phi - phi sum_s c_s He_{s-1}, that is e_k(u) = exp(-u^2/2) (1 + sum_s c_s (iu)^s).
-
-    rho_r = kappa_r/kappa_2^(r/2) with the cumulants of the sum; order k needs rho_3 .. rho_{k+2}.
-
-    >>> expansion_coefficients(2, rho3=0.75, rho4=0.375)
-    {3: 0.125, 4: 0.015625, 6: 0.0078125}
-    """
-    if order not in (1, 2, 3):
-        raise ValueError(f"`order` must be 1, 2 or 3. Found {order!r}.")
-    terms = {3: rho3 / 6}
-    if order >= 2:
-        terms |= {4: rho4 / 24, 6: rho3**2 / 72}
-    if order >= 3:
-        terms |= {5: rho5 / 120, 7: rho3 * rho4 / 144, 9: rho3**3 / 1296}
-    return terms
 
 
 @silent
@@ -73,7 +57,7 @@ def prawitz(
     Args:
       cf: u >= 0 (array) -> f(u), each value off by at most `cf_error`.
       cf_envelope: (a, b) (arrays) -> upper bounds of |f| over the cells [a_j, b_j], for example `leaf_envelope(...)`.
-      coefficients: c_3, c_4, ... of E_k: `expansion_coefficients`, or any.
+      coefficients: {s: c_s} of E_k = Phi - phi sum_s c_s He_{s-1}, e_k(u) = exp(-u^2/2) (1 + sum_s c_s (iu)^s); any will do.
       fourth_moment: E S^4 = 3 + rho_4, or an upper bound.
       truncations: the T to try, each is valid: large makes O1 (1.2534/T) small, but O2 must stay so up to T.
       cf_error: as above; costs about 5 cf_error.
@@ -130,6 +114,23 @@ def _below_two_steps(modulus: Array, excess: Array) -> float:
     return float(C / np.pi * (first + math.log(2) * (max(modulus[1], modulus[2]) + excess[1])))
 
 
+def moment_envelope(tilde: float, slack: float = 0.0) -> Envelope:
+    """Upper bounds of |f_S| over cells from tilde = K3~/sqrt m: exp(-psi(u)), and 1 beyond 2 pi/tilde (Shevtsova; [EA] Appendix E).
+
+    psi(u) = u^2/2 - CHI tilde u^3 for tilde u <= THETA and (1 - cos(tilde u))/tilde^2 beyond rises up to tilde u = 1/(3 CHI) and falls
+    from there on, to 0 at 2 pi: its least value on a cell is at one of the ends.
+
+    Args:
+      tilde: an upper bound of it.
+      slack: by how much, relative, S may be off from deviation 1: cells are widened by it.
+    """
+    def psi(u: Array) -> Array:
+        x = np.minimum(tilde * u, 2 * np.pi)
+        return np.where(x <= THETA, x**2 / 2 - CHI * x**3, 1 - np.cos(x)) / tilde**2
+
+    return lambda a, b: np.exp(-np.minimum(psi(np.asarray(a) * (1 - slack)), psi(np.asarray(b) * (1 + slack))))
+
+
 def _trivial_of_order(coefficients: Mapping[int, float]) -> float:
     """0.5410 + sup |E_k - Phi|, with Cramer's |He_n(x)| exp(-x^2/4) <= 1.09 sqrt(n!)."""
     bumps = (abs(c) * 1.09 * math.sqrt(math.factorial(s - 1) / (2 * math.pi)) for s, c in coefficients.items())
@@ -166,11 +167,3 @@ def leaf_envelope(
         return np.exp(np.maximum.reduceat(log_f, first))
 
     return envelope
-
-
-def envelope_integral(cf_envelope: Envelope, a: float, b: float) -> float:
-    """Upper bound of int_a^b |f_S(u)|/u du for `sharp_smooth`: suprema over cells with ratio about 1.01."""
-    if a >= b:
-        return 0.0
-    edges = np.geomspace(a, b, math.ceil(100 * math.log(b / a)) + 2)
-    return float(np.sum(np.minimum(cf_envelope(edges[:-1], edges[1:]), 1.0)) * np.log(edges[1] / edges[0]))

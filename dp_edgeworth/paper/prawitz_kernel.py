@@ -26,9 +26,8 @@ Envelope = Callable[[Array, Array], Array]
 C = 1.0253  # sup of 2 pi t |Psi(t)| is 1.02529
 CHI = 0.09916191351477187  # sup_x |cos x - 1 + x^2/2|/x^3, attained at THETA
 THETA = 3.995895679077886
-SLOPE = 1 - 2 * CHI * THETA  # psi(u) >= SLOPE u^2/2 as long as K3~ u/sqrt(m) <= THETA
 UNIVERSAL = 0.5410  # sup |F - Phi| for any F with mean 0 and variance 1 (one-sided Chebyshev)
-FAR = 45.0  # beyond it exp(-SLOPE u^2/2) < 1e-91
+FAR = 45.0  # beyond it exp(-u^2/2) < 1e-400
 SAFETY = 1e-12
 TINY, HUGE = 1e-300, 1e300
 
@@ -86,11 +85,6 @@ def gauss_tail(p: int, u: float) -> float:
     return 2 ** (p / 2 - 1) * special.gamma(p / 2) * special.gammaincc(p / 2, u**2 / 2)
 
 
-def exp1_difference(scale: float, low: float, high: float) -> float:
-    """(C/2 pi) [E1(scale low^2/2) - E1(scale high^2/2)], at least 0: the bound of exp(-scale u^2/2) in an O3 term."""
-    return max(0.0, C / (2 * np.pi) * (special.exp1(scale * low**2 / 2) - special.exp1(scale * high**2 / 2)))
-
-
 def kernel(t: Array) -> Array:
     """|Psi(t)| on (0, 1), Psi(t) = (1/2){1 - t + i[(1 - t) cot(pi t) + 1/pi]} (Prawitz)."""
     return np.hypot(1 - t, (1 - t) / np.tan(np.pi * t) + 1 / np.pi) / 2
@@ -119,7 +113,7 @@ def expansion_part(T: float, t0: float, coefficients: Mapping[int, float]) -> fl
 
     2 int_0^t0 |Psi(t) - i/(2 pi t)| |e_k|(T t) dt + (1/pi) int_{T t0}^inf |e_k|(u)/u du.
     """
-    edges = np.linspace(0, min(T * t0, FAR), 61)  # analytic integrand; beyond FAR it is below 1e-400
+    edges = np.linspace(0, min(T * t0, FAR), 61)  # analytic integrand
     u, w = panel_nodes(edges, 16)
     near = 2 / T * edges[1] * np.sum(kernel_remainder(u / T) * expansion_modulus(u, coefficients) @ w)
     far = sum(abs(c) * gauss_tail(s, T * t0) for s, c in {0: 1.0, **coefficients}.items())

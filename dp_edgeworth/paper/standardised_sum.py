@@ -9,13 +9,15 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
-from dp_edgeworth.paper import bounds
+from dp_edgeworth.paper.prawitz_bounds import leaf_envelope
+from dp_edgeworth.paper.prawitz_kernel import Envelope
 from dp_edgeworth.sums import characteristic, envelope
-from dp_edgeworth.sums.composition import Block, Composition, Transform
+from dp_edgeworth.sums.blocks import Block, Transform
+from dp_edgeworth.sums.composition import Composition
 
 _FEW_LEAVES = 8
 _FEW_NODES = 3_000
-_GRID_COST = 3e-9  # of `bounds.prawitz`, over E S^4, at 1,000 nodes
+_GRID_COST = 3e-9  # of `prawitz`, over E S^4, at 1,000 nodes
 _NEAR = 150.0  # how far the leaves themselves are evaluated, in 1/deviation
 
 
@@ -32,7 +34,7 @@ class StandardCharacteristic:
     deviation: float
     fourth: float  # E S^4
     nodes: int
-    envelope: bounds.Envelope
+    envelope: Envelope
     dies_out: bool
 
     @functools.cached_property
@@ -53,11 +55,6 @@ class StandardCharacteristic:
         error = np.abs(values) * np.expm1(np.minimum(relative, 50.0)) + 4.0 * EPSILON * end  # u = y deviation; |f'| <= 1
         return values, float(np.max(np.minimum(error, 2.0)))
 
-    @property
-    def grid_cost(self) -> float:
-        """About what the grid costs `bounds.prawitz`."""
-        return _GRID_COST * self.fourth * (1e3 / self.nodes) ** 4
-
 
 def _parts(composition: Composition, tilt: float, frequency: float) -> _Parts | None:
     """Blocks of leaves and their laws, good for frequencies up to `frequency`; None if the rules would be too large."""
@@ -69,7 +66,7 @@ def _parts(composition: Composition, tilt: float, frequency: float) -> _Parts | 
 
 
 def _node_count(fourth: float, accuracy: float) -> int:
-    """So many nodes that the grid of `bounds.prawitz`, 3e-9 E S^4 (1000/nodes)^4, costs less than `accuracy`.
+    """So many nodes that the grid of `prawitz`, 3e-9 E S^4 (1000/nodes)^4, costs less than `accuracy`.
 
     At most what costs 1e-8, and 6,000; at least 200, of which 40 lie where a normal cf is not small.
     """
@@ -77,9 +74,9 @@ def _node_count(fourth: float, accuracy: float) -> int:
     return math.ceil(min(max(need, 200.0), max(most, 1e3), 6e3))
 
 
-def standard_characteristic(composition: Composition, tilt: float, mean: float, deviation: float, fourth: float,
-                            accuracy: float) -> StandardCharacteristic | None:
-    """f_S for distances that are needed to `accuracy`; None if the rules would be too large."""
+def standard_characteristic(composition: Composition, tilt: float, mean: float, deviation: float, fourth: float, accuracy: float,
+                            by_moments: Envelope) -> StandardCharacteristic | None:
+    """f_S for distances that are needed to `accuracy`, with another envelope `by_moments`; None if the rules would be too large."""
     nodes = _node_count(fourth, accuracy)
     parts, gaussian = _parts(composition, tilt, 10.1 / deviation), composition.gaussian_variance
     if parts is None:
@@ -89,12 +86,14 @@ def standard_characteristic(composition: Composition, tilt: float, mean: float, 
         fine = _parts(composition, tilt, near / deviation)
         if fine is not None and sum(block.rule.values.size for block, _ in fine) <= _FEW_NODES:
             bound = _refined(_decay(fine, gaussian, tilt, deviation)[1], fine, gaussian, deviation, near)
-    dies_out = bool(bound(np.array([10.0]), np.array([10.1]))[0] < 1e-9)
+    far = np.geomspace(10.0, 1e3, 100)  # on a lattice it comes back
+    dies_out = bool(bound(far[:-1], far[1:]).max() < 1e-9)
     drift = gaussian * (tilt + 0.5) - mean
-    return StandardCharacteristic(parts, gaussian, drift, deviation, fourth, nodes, _remembered(bound), dies_out)
+    return StandardCharacteristic(parts, gaussian, drift, deviation, fourth, nodes,
+                                  _remembered(lambda a, b: np.minimum(bound(a, b), by_moments(a, b))), dies_out)
 
 
-def _decay(parts: _Parts, gaussian: float, tilt: float, deviation: float) -> tuple[float, bounds.Envelope]:
+def _decay(parts: _Parts, gaussian: float, tilt: float, deviation: float) -> tuple[float, Envelope]:
     """The envelope of |f_S| made of uniform laws, and the u (at most _NEAR) beyond which it is below e^-25."""
     decay = envelope.Envelope.of(parts, tilt, gaussian)
     u = np.array([10.0, 14.0, 20.0, 28.0, 40.0, 60.0, 100.0, _NEAR])
@@ -102,7 +101,7 @@ def _decay(parts: _Parts, gaussian: float, tilt: float, deviation: float) -> tup
     return float(near), lambda a, b: np.exp(-decay.exponent(np.asarray(a) / deviation))
 
 
-def _remembered(bound: bounds.Envelope) -> bounds.Envelope:
+def _remembered(bound: Envelope) -> Envelope:
     """The same envelope; cells that were asked for before, by another order, are not computed again."""
     known: dict[tuple[float, float, int], np.ndarray] = {}
 
@@ -115,7 +114,7 @@ def _remembered(bound: bounds.Envelope) -> bounds.Envelope:
     return envelope_of_cells
 
 
-def _refined(far: bounds.Envelope, parts: _Parts, gaussian: float, deviation: float, near: float) -> bounds.Envelope:
+def _refined(far: Envelope, parts: _Parts, gaussian: float, deviation: float, near: float) -> Envelope:
     """For u < near also the leaves themselves. `leaf_envelope` standardises by its own leaves, hence the scale."""
     counts = np.concatenate([block.counts for block, _ in parts])
     variances = np.maximum(np.concatenate([transform.variance for _, transform in parts]), 1e-290)
@@ -125,7 +124,7 @@ def _refined(far: bounds.Envelope, parts: _Parts, gaussian: float, deviation: fl
             np.abs(np.einsum("mnt,mn->mt", np.exp(1j * block.rule.values[:, :, None] * t), transform.weights))
             for block, transform in parts])
 
-    inner = bounds.leaf_envelope(leaves, count=counts, variance=variances, error=1e-13)
+    inner = leaf_envelope(leaves, count=counts, variance=variances, error=1e-13)
     scale = math.sqrt(float(counts @ variances)) / deviation
 
     def combined(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_edgeworth.sums.blocks import EPSILON
+from dp_edgeworth.losses.rules import EPSILON
 
 
 def log_kappa(tilt: np.ndarray) -> np.ndarray:

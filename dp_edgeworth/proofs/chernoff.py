@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.aliases import log_kappa
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.sums.blocks import EPSILON
 from dp_edgeworth.sums.composition import Composition
 
 

@@ -28,8 +28,8 @@ from scipy import special
 from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.sums.blocks import EPSILON
 from dp_edgeworth.sums.composition import Composition
 
 _MOST_LAPLACE = 1000  # so that 2^-m is a float

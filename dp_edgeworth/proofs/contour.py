@@ -42,9 +42,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.sums.blocks import EPSILON
 from dp_edgeworth.sums.composition import Composition, rule_error
 
 _RULE_ERROR = 1e-16
@@ -194,4 +194,4 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     free = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
     tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.zeros(len(free))])
     return Contour(tilt, log_mgf, error, step, part.log_terms + normal, part.errors + 4.0 * EPSILON * np.abs(normal),
-                   -part.envelope.smoothed(tau2).exponent(float(y[-1])), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf, period))
+                   -float(part.envelope.smoothed(tau2).exponent(float(y[-1]))), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf, period))

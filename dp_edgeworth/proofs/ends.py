@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.sums.blocks import EPSILON
 from dp_edgeworth.sums.composition import Composition
 
 _TINY = 5e-324

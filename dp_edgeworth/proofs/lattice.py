@@ -28,11 +28,11 @@ import math
 import numpy as np
 from scipy import fft
 
-from dp_edgeworth.losses.rules import Rule
+from dp_edgeworth.losses.rules import EPSILON, Rule
 from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
 from dp_edgeworth.proofs.contour import sum_error
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.sums.blocks import EPSILON, Block
+from dp_edgeworth.sums.blocks import Block
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition, rule_error
 

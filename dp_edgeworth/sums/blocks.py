@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import Demand, Rule
+from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000
@@ -26,7 +26,6 @@ _BLOCK_MEMBERS = 2_048
 _SUM_ERROR = 64.0
 # The same of a sum over the leaves of a block, with their counts as factors, per unit of the sum of the moduli.
 COUNT_ERROR = 16.0
-EPSILON = np.finfo(float).eps
 
 
 def psi(t: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ from scipy import special
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import Demand
-from dp_edgeworth.sums.blocks import EPSILON, Block, blocks, grouped
+from dp_edgeworth.losses.rules import EPSILON, Demand
+from dp_edgeworth.sums.blocks import Block, blocks, grouped
 from dp_edgeworth.sums.loss_sums import Cgf, LossSums, Spectral, Spectrum
 
 _CACHED_NODES = 4_000_000

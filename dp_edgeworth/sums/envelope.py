@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 
 import numpy as np
 
-from dp_edgeworth.sums.blocks import Block
+from dp_edgeworth.sums.blocks import Block, Transform
 
 _RATIO = 1.12
 _FIRST, _LAST = -330, 120
@@ -26,7 +27,7 @@ _LOWEST, _HIGHEST = -120, 330  # frequencies _RATIO ** n that `Envelope.frequenc
 
 
 def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilt: float) -> np.ndarray:
-    """Masses (times counts) of the uniform laws below the tilted densities of a block of leaves, by length rounded down to `LENGTHS`."""
+    """Masses (times counts) of the uniform laws below the tilted densities of leaves, by length rounded down to `LENGTHS`."""
     rule = block.rule
     if rule.edges is None or rule.cell_log_density is None:
         return np.zeros(len(LENGTHS))
@@ -63,13 +64,19 @@ class Envelope:
     masses: np.ndarray
     variance: float
 
+    @classmethod
+    def of(cls, leaves: Iterable[tuple[Block, Transform]], tilt: float, variance: float) -> Envelope:
+        """Of leaves with their transforms at one tilt, and Gaussians."""
+        return cls(sum((nested_uniforms(block, transform.log_mgf, tilt) for block, transform in leaves), np.zeros(len(LENGTHS))), variance)
+
     def smoothed(self, tau2: float) -> Envelope:
         """With one more Gaussian mechanism of squared shift tau^2."""
         return dataclasses.replace(self, variance=self.variance + tau2)
 
-    def exponent(self, y: float) -> float:
+    def exponent(self, y: np.ndarray | float) -> np.ndarray:
         """The sum of the header, rounded down."""
-        spread = float((self.masses * (1.0 - sup_sinc(0.5 * y * LENGTHS))).sum())
+        y = np.asarray(y, float)
+        spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * LENGTHS))).sum(axis=-1)
         return spread * (1.0 - 1e-9) + 0.5 * self.variance * y * y
 
     def frequency(self, need: float) -> float:

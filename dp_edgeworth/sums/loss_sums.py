@@ -28,8 +28,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
-from dp_edgeworth.sums.blocks import EPSILON, Block, blocks, grouped
+from dp_edgeworth.losses.rules import EPSILON, Demand, RuleTooLargeError
+from dp_edgeworth.sums.blocks import Block, blocks, grouped
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.envelope import LENGTHS, Envelope, nested_uniforms
 
