@@ -24,13 +24,11 @@ from dp_edgeworth.sums.envelope import Envelope
 _FINEST, _COARSEST = 1e-12, 1e-4  # relative accuracy of G that is aimed at
 # Digits (base e) by which the cut-off is below what was asked for: envelopes depend on how leaves are grouped, answers should not.
 _SPARE = 9.0
-_FEW, _SOME, _MOST = 256, 640, 1 << 18  # frequencies
+_FEW, _SOME, _SHORT, _MOST = 256, 640, 1 << 14, 1 << 18  # frequencies
 _MOST_POINTS = 1 << 18  # of a lattice
 _MOST_LOSS = 34.0  # log A / G: beyond, nothing is left of 16 digits
 _CANCELLED = 14.0  # from here on digits lost to cancellation are dear
 _LARGEST_SMOOTHING, _LEAST_SMOOTHING = 16.0, 1e-40
-_SHARP = 20.0  # deviations per tilt: K turns so sharply that a ladder would jump over it
-_NEAR = np.array([-8.0, -4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0, 8.0])  # in deviations
 
 
 class Plan(NamedTuple):
@@ -48,13 +46,6 @@ def plan(place: Place, width: float, slope: float, reserve: float) -> Plan | Non
     """The tilt and period that need the fewest frequencies for G(epsilon) to a relative accuracy of 1 % of width times slope."""
     tilts, log_mgf, variance, bounds = (place.rungs.tilts, place.rungs.log_mgf, place.rungs.variance, place.log_bounds)
     usable = np.full(len(tilts), True) if place.complement else np.arange(len(tilts)) <= place.best + 1
-    sharp = tilts[place.best] * math.sqrt(max(float(variance[place.best]), 0.0))
-    if not place.complement and _SHARP < sharp < 1e12:
-        near = tilts[place.best] * (1.0 + _NEAR / sharp)
-        extra = place.composition.rungs(near)
-        tilts, usable = np.append(tilts, near), np.append(usable, near > 0.1 * tilts[place.best])
-        log_mgf, variance = np.append(log_mgf, extra.log_mgf), np.append(variance, extra.variance)
-        bounds = np.append(bounds, extra.log_mgf + extra.error)
     log_relative = math.log(min(max(0.01 * width * slope, _FINEST), _COARSEST)) - reserve
     free = np.array([0.0, -1.0]) if place.complement else np.zeros(1)
     others, other_bounds = np.append(tilts, free), np.append(bounds, np.zeros(len(free)))
@@ -74,15 +65,14 @@ def plan(place: Place, width: float, slope: float, reserve: float) -> Plan | Non
     return Plan(float(tilts[at]), rounded, tilts, float(loss[at]), log_relative, float(bulk[at]))
 
 
-def planned(place: Place, width: float, slope: float, reserve: float = 0.0, finer: float = 1.0,
-            most: int = _MOST) -> Curve | None:
+def planned(place: Place, width: float, slope: float, reserve: float = 0.0, finer: float = 1.0, *, short: bool = False) -> Curve | None:
     """A curve whose interval at the place is about `width` of epsilon wide, or wider; None where there is none.
 
     Args:
       slope: about |d log G / d epsilon| at the place.
       reserve: digits (base e) to spare, for a curve that will be used away from the place.
       finer: smoothing is by tau / finer.
-      most: frequencies.
+      short: rather None than a long sum.
     """
     choice = plan(place, width, slope, reserve)
     if choice is None:
@@ -94,10 +84,10 @@ def planned(place: Place, width: float, slope: float, reserve: float = 0.0, fine
             found = lattice_contour(place.composition, choice.tilt, max(points, 16), choice.others)
             if found.shift <= 0.05 * width:
                 return found
-    return _contour(place, choice, width, slope, finer, most)
+    return _contour(place, choice, width, slope, finer, short)
 
 
-def _contour(place: Place, choice: Plan, width: float, slope: float, finer: float, most: int) -> Curve | None:
+def _contour(place: Place, choice: Plan, width: float, slope: float, finer: float, short: bool) -> Curve | None:
     """With as many frequencies as the envelope asks for, smoothed where these would be too many."""
     composition, turns = place.composition, choice.period / (2.0 * math.pi)
     need = choice.loss - choice.log_relative
@@ -112,13 +102,13 @@ def _contour(place: Place, choice: Plan, width: float, slope: float, finer: floa
         except RuleTooLargeError:
             return None
     needed = envelope.frequency(need + _SPARE) * turns
-    if needed <= min(max(last, _SOME), most):
+    if needed <= max(last, _SOME):
         last = last if needed <= last else 8 * math.ceil(needed / 8.0)
         return contour(composition, choice.tilt, choice.period, last, 0.0, choice.others)
-    return _smoothed(place, choice, envelope, width, slope, finer, most)
+    return _smoothed(place, choice, envelope, width, slope, finer, short)
 
 
-def _smoothed(place: Place, choice: Plan, envelope: Envelope, width: float, slope: float, finer: float, most: int) -> Curve | None:
+def _smoothed(place: Place, choice: Plan, envelope: Envelope, width: float, slope: float, finer: float, short: bool) -> Curve | None:
     turns, need = choice.period / (2.0 * math.pi), choice.loss - choice.log_relative
     price = math.log(max(1.0, slope * (slope + 1.0)))
     tolerated = min(0.4 * width / (slope + 1.0), 0.1 / (slope * (slope + 1.0)), 1.0) if slope > 0.0 else 1.0
@@ -126,9 +116,11 @@ def _smoothed(place: Place, choice: Plan, envelope: Envelope, width: float, slop
     alone = envelope.frequency(need) * turns
     while tau2 <= _LARGEST_SMOOTHING:
         frequencies = envelope.smoothed(tau2).frequency(need + price) * turns
-        if alone <= min(1.5 * frequencies, most):
+        if alone <= min(1.5 * frequencies, _MOST):
             tau2, frequencies = 0.0, alone
-        if frequencies <= most:
+        if short and frequencies > _SHORT:
+            return None
+        if frequencies <= _MOST:
             try:
                 return contour(place.composition, choice.tilt, choice.period, max(math.ceil(frequencies), 3), tau2, choice.others)
             except RuleTooLargeError:  # smoother, so that lower frequencies will do

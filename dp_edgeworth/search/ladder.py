@@ -7,6 +7,7 @@ this fixed grid and are rounded so that neither c + 1 nor -1 - c is: K of a mirr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ _STEPS_PER_OCTAVE, _BELOW, _ABOVE, _MOVE = 3, 13, 3, 10
 _MOST_MOVES = 14
 _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
 _GRAIN = 2.0**52
+_SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
 _STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
 
 
@@ -46,7 +48,6 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     if not 1e-290 < variance < 1e290:
         return None
     first = 1.0 / (1.0 + math.sqrt(variance)) if complement else math.sqrt(-2.0 * min(log_g, -1e-3) / variance)
-    down = None
 
     def move(rungs: Rungs) -> int:
         values = normal_logs(rungs) if complement else _log_bounds(rungs)
@@ -60,11 +61,13 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     if found is None:
         return None
     composition, rungs = found
+    if not complement:
+        rungs = _sharpened(composition, rungs, lambda r: (_log_bounds(r) - log_g) / r.tilts)
     log_bounds = _log_bounds(rungs)
     down = np.minimum.accumulate(normal_logs(rungs))
     where = float(np.interp(-log_g, -down, np.arange(len(down))))
     epsilon = max(float(np.interp(where, np.arange(len(down)), rungs.mean)), 0.0)
-    best = int(round(where)) if complement else int(((log_bounds - log_g) / rungs.tilts).argmin())
+    best = round(where) if complement else int(((log_bounds - log_g) / rungs.tilts).argmin())
     if not complement:
         epsilon = min(epsilon, max(float(((log_bounds - log_g) / rungs.tilts).min()), 0.0))
     slope = abs(float(np.interp(where, np.arange(len(down)), rungs.tilts)))
@@ -90,19 +93,19 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
     if found is None:
         return None
     composition, rungs = found
+    if not complement:
+        rungs = _sharpened(composition, rungs, lambda r: _log_bounds(r) / r.tilts - epsilon)
     log_bounds = _log_bounds(rungs)
     best = int((log_bounds - rungs.tilts * epsilon).argmin())
-    tilt, sd = float(rungs.tilts[best]), math.sqrt(max(float(rungs.variance[best]), 1e-300))
-    x = (epsilon - float(rungs.mean[best])) / sd
-    log_g = float(log_bounds[best]) - tilt * epsilon
-    if not complement and x + tilt * sd > -30.0:
-        gap = float(gaussian_curve.mills(x + tilt * sd) - gaussian_curve.mills(x + (tilt + 1.0) * sd))
-        if 0.0 < gap < math.inf:
-            log_g = min(log_g, float(rungs.log_mgf[best]) - tilt * epsilon - 0.5 * x * x - gaussian_curve.LOG_SQRT_2PI + math.log(gap))
+    tilt, log_g = float(rungs.tilts[best]), float(log_bounds[best] - rungs.tilts[best] * epsilon)
+    if not complement:  # as if the tilted law were normal there
+        spread = tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * max(float(rungs.variance[best]), 0.0))
+        log_g = min(log_g, float(rungs.log_mgf[best]) - tilt * epsilon - math.log1p(spread))
     return Place(composition, rungs, log_bounds, best, epsilon, min(log_g, -1e-9), max(abs(tilt), 1e-300))
 
 
-def _moved_ladder(composition: Composition, first: float, complement: bool, move) -> tuple[Composition, Rungs] | None:  # type: ignore[no-untyped-def]
+def _moved_ladder(composition: Composition, first: float, complement: bool,
+                  move: Callable[[Rungs], int]) -> tuple[Composition, Rungs] | None:
     """The ladder around `first` (a tilt, or odds), moved as `move` says until that is 0; below rules that would be too large."""
     middle, least, most = _STEPS_PER_OCTAVE * round(math.log2(min(max(first, 1e-280), 1e280))), -3_000, 3_000
     for _ in range(_MOST_MOVES):
@@ -127,6 +130,21 @@ def _moved_ladder(composition: Composition, first: float, complement: bool, move
         least, most = (middle, most) if step > 0 else (least, middle - 1)
         middle += step
     return None
+
+
+def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], np.ndarray]) -> Rungs:
+    """More rungs around the best one, where K turns so sharply that its neighbours are of no use: c times the score rises by more than 6."""
+    for _ in range(_MOST_SHARPENED):
+        best, tilts = int(score(rungs).argmin()), rungs.tilts
+        loss = tilts[best] * (score(rungs) - score(rungs)[best])
+        low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
+        if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
+            break
+        near = (1.0 + np.linspace(tilts[low], tilts[high], _INSERTED + 2)[1:-1]) - 1.0
+        extra = composition.rungs(np.setdiff1d(near, tilts))
+        order = np.argsort(np.append(tilts, extra.tilts))
+        rungs = Rungs(*(np.append(a, b)[order] for a, b in zip(rungs, extra, strict=True)))
+    return rungs
 
 
 def _positive(middle: int) -> np.ndarray:

@@ -3,10 +3,9 @@
     method                     when                                         cost
     closed form                Gaussians, one leaf, Laplace near the top    microseconds
     Chernoff at the floor      another direction has an answer already      one ladder
-    contour                    always                                       a millisecond; up to 2^14 frequencies
-    convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
+    contour                    always                                       a millisecond, up to 0.3 s
     contour, rare losses out   losses without a largest one                 as above
-    contours, long             as above, up to 2^18 frequencies             0.1 to 1 s
+    convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
     negligible leaves out      leaves that shift epsilon by less than 1e-3  all of the above, of the rest
     convolution, large         as above                                     up to 4e7 pairs
     Chernoff                   always                                       two ladders
@@ -33,7 +32,6 @@ from dp_edgeworth.search.contours import planned
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
-_SHORT, _LONG = 1 << 14, 1 << 18  # frequencies
 _RESERVE = 14.0  # digits (base e) that a curve has to spare where it is to serve many targets
 _FINER = (1.0, 1.0, 6.0, 36.0)
 _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
@@ -74,6 +72,7 @@ def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarr
         return found
     left = question.open(found, floor)
     for form, part in zip(forms, question.halves(left), strict=True):
+        part = question.within(form, problem.whole, part)
         if len(part):
             found = found.met(question.read(problem.curve(form), problem.whole, part, 0.0, found, floor), part)
     return found
@@ -125,7 +124,7 @@ def _served(problem: Problem, question: Question, curve: Curve, found: Proved, f
     return found
 
 
-def _contours(most: int, *, truncated: bool = False) -> Callable[[Problem, Question, Proved, np.ndarray], Proved]:
+def _contours(*, short: bool = False, truncated: bool = False) -> Callable[[Problem, Question, Proved, np.ndarray], Proved]:
     """Contours until the interval of one target is as narrow as it was asked for, or gets no narrower."""
 
     def refine(problem: Problem, question: Question, found: Proved, floor: np.ndarray, number: int,
@@ -138,7 +137,7 @@ def _contours(most: int, *, truncated: bool = False) -> Callable[[Problem, Quest
             if place is None:
                 break
             wanted = question.tolerance * max(1.0, abs(place.epsilon))
-            raw = planned(place, wanted, place.slope, reserve, finer, most)
+            raw = planned(place, wanted, place.slope, reserve, finer, short=short)
             if raw is None:
                 break
             curve = current.curve(raw)
@@ -186,12 +185,13 @@ def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem
                 log_delta, drop = log_delta - drop, 2.0 * drop  # what was charged for a larger delta hides this one
                 continue
             wanted, width = question.wanted(found, number), float(own.upper[0] - own.lower[0])
-            possible = width * raw.size / most_pairs if math.isfinite(width) else 0.0
+            new = question.scale(found, number)  # what was made for another epsilon says nothing of what is possible
+            possible = width * raw.size / most_pairs if math.isfinite(width) and 0.5 * guess < new < 2.0 * guess else 0.0
             known = float(found.upper[number] - found.lower[number])
             finer = min(math.sqrt(1.5 * width / wanted) if width > 0.0 else 3.0, 0.8 * math.sqrt(most_pairs / max(raw.size, 1)), 3.0)
             if possible > (0.5 * known if best else wanted) or not finer >= 1.2:
                 break
-            guess, step = question.scale(found, number), step / finer
+            guess, step = new, step / finer
             log_delta = question.log_delta(problem.whole, found, number)
         return curve, found
 
@@ -234,11 +234,11 @@ def _has_tail(problem: Problem, question: Question, found: Proved) -> bool:
 
 TABLE = (
     Method("closed form", _always, _closed),
-    Method("contour", _always, _contours(_SHORT)),
+    Method("contour, short", _always, _contours(short=True)),
+    Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
-    Method("contour, rare losses out", _has_tail, _contours(_SHORT, truncated=True)),
-    Method("contour, long", _always, _contours(_LONG)),
-    Method("contour, long, rare losses out", _has_tail, _contours(_LONG, truncated=True)),
+    Method("contour", _always, _contours()),
+    Method("contour, rare losses out", _has_tail, _contours(truncated=True)),
     Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True)),
     Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible),
     Method("Chernoff", _always, _chernoff),

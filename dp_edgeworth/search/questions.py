@@ -26,7 +26,8 @@ _LARGE_DELTA = 0.4  # from here on 1 - delta is looked at
 _CHEAP, _DEAR, _NEGLIGIBLE = 0.05, 0.5e-3, 1e-9  # of the tolerance, of epsilon, of delta may go to leaves that are not composed
 _LEAST_LOG = -700.0
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
-_WIDE = 1e-3  # relative
+_WIDE, _FINEST = 1e-3, 1e-9  # relative
+_NO_FLOAT = 1e-320
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Question(abc.ABC):
     @abc.abstractmethod
     def halves(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The targets that closed forms of delta, and of 1 - delta, are to be asked for."""
+
+    @abc.abstractmethod
+    def within(self, form: ClosedForm, composition: Composition, numbers: np.ndarray) -> np.ndarray:
+        """Those of some targets that lie where a closed form holds."""
 
     @abc.abstractmethod
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
@@ -147,6 +152,13 @@ class EpsilonOf(Question):
         large = self.targets[numbers] > 0.5
         return numbers[~large], numbers[large]
 
+    def within(self, form: ClosedForm, composition: Composition, numbers: np.ndarray) -> np.ndarray:
+        if form.start <= 0.0:
+            return numbers
+        at_start = float(form.bounds(np.array([form.start])).lower[0])
+        logs = log_targets(composition, self.targets[numbers], complement=form.complement, whole=True).logs
+        return numbers[(logs > at_start) if form.complement else (logs < at_start)]
+
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
         return float(log_targets(composition, self.targets[[number]], complement=False).logs[0])
 
@@ -166,8 +178,14 @@ class EpsilonOf(Question):
         return max(_CHEAP * self.tolerance, _DEAR * smallest), math.log(least) + math.log(_NEGLIGIBLE)
 
 
+@dataclasses.dataclass(frozen=True)
 class DeltaAt(Question):
-    """delta(epsilon)."""
+    """delta(epsilon). `slopes` is what curves said of |d log delta / d epsilon|: what a width of epsilon means for delta."""
+
+    slopes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slopes", np.ones(len(self.targets)))
 
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.delta_bounds(composition, self.targets)
@@ -175,8 +193,11 @@ class DeltaAt(Question):
     def narrow(self, found: Proved) -> np.ndarray:
         """Relative to the smaller of delta and 1 - delta; what is no float is narrow."""
         smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3))
-        wanted = np.minimum(self.tolerance * np.maximum(1.0, np.abs(self.targets)), 1e-4)
-        return (found.upper - found.lower <= wanted * smaller) | (found.upper <= 1e-320)
+        return (found.upper - found.lower <= self._relative() * smaller) | (found.upper <= _NO_FLOAT)
+
+    def _relative(self) -> np.ndarray:
+        """The relative width of delta that is as good as the tolerance in epsilon."""
+        return np.clip(self.tolerance * np.maximum(1.0, np.abs(self.targets)) * self.slopes, _FINEST, 0.3 * _WIDE)
 
     def complement(self, composition: Composition, number: int) -> bool:
         return bool(self.targets[number] < composition.rungs(np.zeros(1)).mean[0])
@@ -192,6 +213,9 @@ class DeltaAt(Question):
 
     def read(self, curve: Curve, composition: Composition, numbers: np.ndarray, start: float, found: Proved, floor: np.ndarray,
              number: int | None = None) -> Proved:
+        if not curve.complement:
+            slopes = np.abs(curve.bounds(self.targets[numbers]).slope)
+            self.slopes[numbers] = np.where(np.isfinite(slopes) & (slopes > 0.0), slopes, self.slopes[numbers])
         return proved_deltas(curve, composition, self.targets[numbers])
 
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
@@ -203,6 +227,9 @@ class DeltaAt(Question):
     def halves(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return numbers, numbers
 
+    def within(self, form: ClosedForm, composition: Composition, numbers: np.ndarray) -> np.ndarray:
+        return numbers[self.targets[numbers] >= form.start]
+
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
         most = float(found.upper[number]) - composition.infinite_mass
         return math.log(most) if most > 0.0 else -745.0
@@ -211,7 +238,7 @@ class DeltaAt(Question):
         return abs(float(self.targets[number]))
 
     def wanted(self, found: Proved, number: int) -> float:
-        return 0.3 * _WIDE * float(found.upper[number])
+        return float(self._relative()[number] * found.upper[number])
 
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         return _CHEAP * self.tolerance, _LEAST_LOG
