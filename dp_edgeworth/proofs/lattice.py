@@ -115,7 +115,7 @@ def lattice_contour(composition: Composition, tilt: float, points: int, others: 
         origin += float(block.counts @ centres)
         largest = np.abs(block.rule.values).max(axis=1)
         shift += float(block.counts @ (off + EPSILON * (8.0 * largest + (4.0 + len(centres)) * np.abs(centres))))
-    tables = _tables(log_terms, errors + 2.0 * abs(tilt) * shift, tilt, spacing, points)
+    tables = lattice_tables(log_terms, errors + 2.0 * abs(tilt) * shift, tilt, spacing, points)
     aliases = _aliases(composition, tilt, others, spacing, log_mgf, shift, points)
     return LatticeContour(tilt, log_mgf, log_mgf_error + abs(tilt) * shift, spacing, origin, shift, *tables, aliases)
 
@@ -141,7 +141,7 @@ def _indices(rule: Rule, means: np.ndarray, spacing: float) -> tuple[np.ndarray,
     return centres, indices, np.abs(gaps - spacing * indices).max(axis=1)
 
 
-def _tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: float, points: int) -> tuple[
+def lattice_tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: float, points: int) -> tuple[
         np.ndarray, np.ndarray, float, float]:
     """The two tables of the module's header over all indices of y modulo n, and the bounds of their errors."""
     angle = 2.0 * math.pi / points * np.arange(len(log_terms))

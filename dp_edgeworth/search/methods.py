@@ -28,7 +28,8 @@ from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.reduction import Reduced, Reduction
-from dp_edgeworth.search.contours import planned
+from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
+from dp_edgeworth.search.contours import plan, planned
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
@@ -38,6 +39,8 @@ _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out wh
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
 _MOST_FAILURES = 3
+_FIRST_POINTS, _MOST_POINTS, _MOST_ROUNDED = 1 << 13, 1 << 19, 4  # of a rounded lattice
+_LIGHT = 1e-7  # of delta may go to cells without a largest loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +201,37 @@ def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem
     return _one_by_one(refine)
 
 
+def _rounded(problem: Problem, question: Question, found: Proved, floor: np.ndarray, number: int,
+             reserve: float) -> tuple[Curve | None, Proved]:
+    """Lattices, the step from how wide the coarser one was: widths fall with its square."""
+    curve: Curve | None = None
+    if question.complement(problem.rest, number):
+        return None, found
+    place = question.place(problem.rest, problem.whole, number)
+    points = _FIRST_POINTS
+    for _ in range(_MOST_ROUNDED):
+        choice = None if place is None else plan(place, question.tolerance * max(1.0, abs(place.epsilon)), place.slope, reserve)
+        if place is None or choice is None:
+            break
+        log_tail = place.log_g + math.log(_LIGHT) - math.log(problem.rest.total)
+        others = choice.others[[0, len(choice.others) // 2, place.best, -1]]
+        raw = rounded_lattice(problem.rest, choice.tilt, choice.period / points, points, np.unique(others[others != choice.tilt]), log_tail)
+        if raw is None:
+            break
+        curve = problem.curve(raw)
+        own = question.read(curve, problem.whole, np.array([number]), place.epsilon, found, floor)
+        found = found.met(own, [number])
+        if number not in question.open(found, floor) or points >= _MOST_POINTS:
+            break
+        width, wanted = float(own.upper[0] - own.lower[0]), question.wanted(found, number)
+        finer = math.sqrt(2.0 * width / wanted) if math.isfinite(width) and own.lower[0] > 0.0 else 8.0
+        if points * finer > 2.0 * _MOST_POINTS and math.isfinite(width):
+            break
+        points = min(int(points * min(max(finer, 2.0), 16.0)), _MOST_POINTS)
+        place = question.closer(place, curve, found, number) if math.isfinite(width) else place
+    return curve, found
+
+
 def _without_negligible(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
     """All of the table for the composition without the leaves that hardly matter."""
     left = question.open(found, floor)
@@ -236,6 +270,7 @@ TABLE = (
     Method("closed form", _always, _closed),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
+    Method("rounded lattice", _always, _one_by_one(_rounded)),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
     Method("contour", _always, _contours()),
     Method("contour, rare losses out", _has_tail, _contours(truncated=True)),
@@ -244,7 +279,7 @@ TABLE = (
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 7  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 8  # the first rows, which negligible leaves may have been in the way of
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
