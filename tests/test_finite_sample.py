@@ -17,7 +17,7 @@ import long_finite_sample
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from dp_edgeworth import (
     ApproximateEdgeworthAccountant,
@@ -30,12 +30,13 @@ from dp_edgeworth import (
     reverse,
     subsample,
 )
-from dp_edgeworth.paper import bounds, expansion_distance, finite_sample, moments
+from dp_edgeworth.paper import expansion_distance, finite_sample, moments
 from dp_edgeworth.paper.finite_sample import Method
-from dp_edgeworth.proofs.chernoff import Tail
+from dp_edgeworth.paper.lemma_4_3 import lemma_4_3
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.direction import Direction
+from dp_edgeworth.sums.exponential_tail import Tail
 
 METHODS = [Method("uniform"), Method("adaptive"), Method("adaptive", 2), Method("adaptive", 3)]
 SAMPLED = subsample(GaussianShift(1.25), 0.004)
@@ -215,7 +216,7 @@ def test_uniform_is_the_papers_formula():
         density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
         cdf = special.ndtr(t) - k3 / k2**1.5 / 6 * (t * t - 1) * density
         known = moments.sum_moments(composition, tilt)
-        distance = bounds.lemma_4_3(10**6, **known.arguments())
+        distance = lemma_4_3(10**6, **known.arguments())
         ends[name] = np.maximum(cdf - distance, 0), np.minimum(cdf + distance, 1)
     upper = 1 - ends["y"][0] - np.exp(eps) * (1 - ends["x"][1])
     lower = 1 - ends["y"][1] - np.exp(eps) * (1 - ends["x"][0])
@@ -229,12 +230,15 @@ def test_tails():
     composition = Composition({SAMPLED: 10**4})
     tail, eps = Tail.of(composition, 1e-10), np.array([0.5, 1.0, 2.0, 3.0, 4.0])
     for i, epsilon in enumerate(eps):
-        best = bounds.chernoff_tail(lambda s: composition.cgf(np.minimum(s, 30.0))[0] + np.where(s > 30, np.inf, 0), epsilon)
-        assert best * (1 - 1e-9) <= tail.bound(eps, 0.0, math.inf)[i] <= best * 1.01
-    laplace = Composition({subsample(LaplaceShift(1.0), 0.1): 200})
+        best = optimize.minimize_scalar(lambda s, e=epsilon: composition.cgf([s])[0, 0] - s * e, (1e-3, 30.0), method="bounded",
+                                        bounds=(1e-3, 30.0), options={"xatol": 1e-9}).fun
+        assert math.exp(best) * (1 - 1e-9) <= tail.bound(eps, 0.0, math.inf)[i] <= math.exp(best) * 1.01
+    laplace, (p, mu, m) = Composition({subsample(LaplaceShift(1.0), 0.1): 200}), (0.1, 1.0, 200)
     x_tail = Tail.of(laplace, 1e-10).bound(eps, -1.0, math.inf) * np.exp(-eps)
+    # Hoeffding ([EA] Section 4.5): X lies in an interval of this width, and its mean is at most 0
+    width = math.log1p(p * math.expm1(mu)) - math.log1p(p * math.expm1(-mu))
     for value, epsilon in zip(x_tail, eps, strict=True):
-        assert value <= bounds.laplace_tail(200, sampling_probability=0.1, mu=1.0, epsilon=epsilon) * 1.01
+        assert value <= math.exp(-2 * epsilon**2 / (m * width**2)) * 1.01
 
 
 @pytest.mark.parametrize("method", METHODS)
