@@ -13,7 +13,7 @@
 X_1..X_m independent, S their standardised sum, F its cdf, E_k its Edgeworth expansion of order k and Delta_k = sup_x |F(x) - E_k(x)|.
 Every distance is an upper bound, arithmetic included: an integral is a closed form, or a sum of cell-wise upper bounds, or a
 Gauss-Legendre sum of an analytic integrand converged to rounding; the result is raised by the relative 1e-12. No cost grows with m.
-Where f_S can be evaluated Prawitz's bound is usually within 25% of the truth; its order is that of the expansion until 1.26/T dominates,
+Where f_S can be evaluated Prawitz's bound is usually within 25% of the truth, of the order of the expansion until 1.26/T dominates,
 T being the point up to which |f_S| is known to be small. Without smoothness m^(-1/2) is the true rate. Tails are Chernoff's
 (`sums.exponential_tail`), which are never above those of [EA] Section 4.5.
 

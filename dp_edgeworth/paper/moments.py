@@ -7,7 +7,7 @@ The bounds of the paper are functions of the standardised moments of every leaf 
 under P (X, tilt -1) and under Q (Y, tilt 0); what is infinite of L is left out and the rest normalised. |c|^p has a
 kink where L crosses its mean, and a rule that does not know it is off by 1e-2 or so. Here a law is atoms (exact) and
 pieces on which L is a monotone function of x with a known density (`loss_laws.py`): Gauss-Legendre panels, and the one panel
-in which L crosses its mean is cut there. tests/test_moments.py compares with 30 digits.
+in which L crosses its mean is cut there. tests/paper/test_moments.py compares with 30 digits.
 
 Leaves of one kind are one array, some hundred at a time, so that a thousand leaves cost a thousand times a few hundred
 exponentials and no loop.

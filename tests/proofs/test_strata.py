@@ -24,7 +24,7 @@ from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, lo
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 
-GOLDEN = pathlib.Path(__file__).parent / "golden" / "rare_values.csv"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "rare_values.csv"
 HEAVY = [subsample(GaussianShift(1.5), 1e-4), NormalMixture((0.0, 0.4, 1.2), (1 - 3e-4, 1e-4, 2e-4)), SampledReplacement(0.8, 1e-4)]
 
 
