@@ -1,6 +1,6 @@
 """Intervals by the paper's finite-sample bounds contain the truth, obey their formulas, and are as tight as promised.
 
-Truth: the independent oracle (comparisons/exact.py), live for a few random events (tests/long_finite_sample.py judges a
+Truth: the independent oracle (comparisons/exact), live for a few random events (tests/long_finite_sample.py judges a
 thousand) and as golden values; exact binomial sums; and for more random events the spectral interval, which is certified to
 1e-6 and tested elsewhere.
 """
@@ -275,7 +275,7 @@ def test_growth_workload():
     assert growth._distinct(5) != growth._distinct(5)  # no run profits from the one before
 
 
-# epsilon at delta 0.1, noise 0.8, by comparisons/exact.py in 80 bits; its accuracy is 2e-14.
+# epsilon at delta 0.1, noise 0.8, by comparisons/exact in 80 bits; its accuracy is 2e-14.
 FIGURE_4 = {
     "0.4/sqrt m": (lambda m: 0.4 / math.sqrt(m),
                    {10**4: 0.720170623634345, 10**5: 0.7257140316743392, 10**6: 0.7273676553160907}),

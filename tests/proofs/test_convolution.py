@@ -146,7 +146,7 @@ ORACLE = pathlib.Path(__file__).parents[2] / "comparisons" / "results" / "truth-
 
 
 def test_random_events_against_the_oracle() -> None:
-    """Events of the truth campaign whose exact epsilon (80-bit floats, `comparisons/exact.py`) is stored, on a coarse grid."""
+    """Events of the truth campaign whose exact epsilon (80-bit floats, `comparisons/exact`) is stored, on a coarse grid."""
     with ORACLE.open() as stored:
         rows = [row for row in csv.DictReader(stored) if row["epsilon"]][:300]
     judged = 0
