@@ -185,14 +185,14 @@ class Accurate(Composition):
     def log_mgf(self, c: float) -> float:
         if c not in self.table:
             with np.errstate(all="ignore"):
-                logs = [count * float(exact._log_of_rule(law.rule(c, 0), c, 10**9)) for law, count in self.laws]
+                logs = [count * float(exact.log_of_rule(law.rule(c, 0), c, 10**9)) for law, count in self.laws]
             value = math.fsum([*logs, self.square * (c * c + c) / 2]) if all(map(math.isfinite, logs)) else math.nan
             self.table[c] = super().log_mgf(c) if math.isnan(value) else value
         return self.table[c]
 
 
 def _directions(event: de.DpEvent, relation: Relation) -> list[Accurate]:
-    return [Accurate(comp.square, comp.laws) for comp in exact._directions(event, relation)]
+    return [Accurate(comp.square, comp.laws) for comp in exact.directions(event, relation)]
 
 
 def _log_moment(comp: Composition, c: float) -> float:
@@ -213,8 +213,8 @@ def _log_bound(comp: Composition, c: np.ndarray, epsilon: float) -> float:
 
 def _chernoff_epsilon(comp: Composition, log_delta: float) -> float:
     """Where that bound is delta."""
-    c = exact._chernoff_table(comp, log_delta, None)[0]
-    high = math.log(max(exact._chernoff_epsilon(comp, log_delta)[0], 1e-12))
+    c = exact.chernoff_table(comp, log_delta, None)[0]
+    high = math.log(max(exact.chernoff_epsilon(comp, log_delta)[0], 1e-12))
     if _log_bound(comp, c, math.exp(high)) > log_delta:
         return math.exp(high)
     low = high
@@ -232,7 +232,7 @@ def _saddle(comp: Composition, epsilon: float, variant: int) -> Saddle:
     def height(c: float) -> float:
         return _log_moment(comp, c) - c * epsilon - math.log(c * (c + 1))
 
-    table = exact._chernoff_table(comp, None, epsilon)[0]
+    table = exact.chernoff_table(comp, None, epsilon)[0]
     start = min(table, key=height)
     best = float(minimize_scalar(height, bounds=(start / 1.2, start * 1.2), method="bounded", options={"xatol": 1e-4 * start}).x)
     c = next((float(x) for x in table if height(x) < height(best) + 1), best)
@@ -376,4 +376,4 @@ def _negligible(comp: Composition, epsilon: float, delta: float) -> bool:
     """Whether Chernoff's bound on delta(epsilon) is below delta: this direction is not the larger one then."""
     if not (epsilon > 0 and delta > 0):
         return False
-    return _log_bound(comp, exact._chernoff_table(comp, None, epsilon)[0], epsilon) < math.log(delta)
+    return _log_bound(comp, exact.chernoff_table(comp, None, epsilon)[0], epsilon) < math.log(delta)

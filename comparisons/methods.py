@@ -109,7 +109,7 @@ _ALL = (
     Method("AFA", ESTIMATE, "autodp's Analytical Fourier Accountant (extra `afa`), remove only",
            _peer("FourierAccountant")),
 )  # fmt: skip
-EXACT = ExactMethod("EXACT", INTERVAL, "the truth: comparisons/exact.py, more than double precision", _rdp)
+EXACT = ExactMethod("EXACT", INTERVAL, "the truth: comparisons/exact, more than double precision", _rdp)
 METHODS: dict[str, Method] = {method.name: method for method in (EXACT, *_ALL)}
 DEFAULT: tuple[str, ...] = tuple(method.name for method in _ALL if not method.extra)
 ALIASES = {

@@ -5,7 +5,7 @@
 With atheris (`pip install atheris`) the search is guided by coverage and takes any libFuzzer option; without
 it, the files of tests/golden/fuzz_corpus are mutated at random. New inputs go to a scratch directory
 (-corpus=DIR to keep them); a failing input is left in the working directory and belongs in the golden corpus,
-which tests/test_serialization.py replays. Not a test module: pytest does not collect it.
+which tests/events/test_serialization.py replays. Not a test module: pytest does not collect it.
 """
 
 from __future__ import annotations

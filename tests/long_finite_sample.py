@@ -6,7 +6,7 @@ Event i of a seed is always the same: one to three kinds of Gaussian and Laplace
 for even i, at a delta between 0.5 and 1e-6. Truth is `comparisons.exact.exact_epsilon` (80 bits, shares no code with the
 package), widened by its own accuracy. An event that the oracle does not answer in time, or not to 1e-8, is replaced by the
 next one. Ends with a table of counts and the violations; the exit status is 1 if there are any.
-`tests/test_finite_sample.py` runs the first few.
+`tests/paper/test_finite_sample.py` runs the first few.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class EdgeworthIntervalAccountant(_EventAccountant):
       bound: "spectral", the certified inversion of the characteristic function; or one of the paper's finite-sample
         bounds ([EA] Definitions 4.2, 4.7; wider, see `finite_sample`): "uniform", Lemma 4.3 from four moments of every
         loss, or "adaptive", at every epsilon the best of the expansions up to `order` and of exponential tails.
-      order: 1, 2 or 3, for "adaptive" only; 2 and 3 are proved here and not in the paper (`bounds.prawitz`).
+      order: 1, 2 or 3, for "adaptive" only; 2 and 3 are proved here and not in the paper (`paper.prawitz_bounds`).
       tolerance: the width of the epsilon interval aimed at, absolute below epsilon 1 and relative above. Where it cannot be
         met within bounded work the wider interval is returned, which is as valid.
 

@@ -15,7 +15,7 @@ leaves (`sums.envelope`), by K3~ (`moment_envelope`) and, for a few leaves, by `
 Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is proved is about these floats:
 
     error                                    bound
-    moments of the leaves                    1e-10 relative (tests/test_moments.py); raised by 1e-9 before use. Every bound
+    moments of the leaves                    1e-10 relative (tests/paper/test_moments.py); raised by 1e-9 before use. Every bound
                                              by moments is a theorem for upper bounds of the moments.
     standardisation, in bounds by moments    the theorem is about the exact mean, deviation and rho_3. `_rounding` bounds
                                              how far the floats are off, and is added to the distance.

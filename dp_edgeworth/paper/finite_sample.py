@@ -1,6 +1,6 @@
 """The Edgeworth accountant interval with finite-sample bounds ([EA] Definitions 4.2, 4.7), for arrays of targets.
 
-For each direction, with F_X, F_Y the distribution functions of the sums and F- <= F <= F+ from `distances.py`,
+For each direction, with F_X, F_Y the distribution functions of the sums and F- <= F <= F+ from `expansion_distance.py`,
 
     delta+(eps) = 1 - F_Y^-(eps) - e^eps (1 - F_X^+(eps)),     delta-(eps) = 1 - F_Y^+(eps) - e^eps (1 - F_X^-(eps)),
 

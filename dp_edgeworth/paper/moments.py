@@ -6,8 +6,8 @@ The bounds of the paper are functions of the standardised moments of every leaf 
 
 under P (X, tilt -1) and under Q (Y, tilt 0); what is infinite of L is left out and the rest normalised. |c|^p has a
 kink where L crosses its mean, and a rule that does not know it is off by 1e-2 or so. Here a law is atoms (exact) and
-pieces on which L is a monotone function of x with a known density (`laws.py`): Gauss-Legendre panels, and the one panel
-in which L crosses its mean is cut there. tests/test_moments.py compares with 30 digits.
+pieces on which L is a monotone function of x with a known density (`loss_laws.py`): Gauss-Legendre panels, and the one panel
+in which L crosses its mean is cut there. tests/paper/test_moments.py compares with 30 digits.
 
 Leaves of one kind are one array, some hundred at a time, so that a thousand leaves cost a thousand times a few hundred
 exponentials and no loop.
@@ -149,7 +149,7 @@ def _is_constant(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _bounded(pllr: Pllr) -> np.ndarray:
-    """Of a class whose law is not written out in `laws.py`: absolute moments bounded as in `PllrMoments`."""
+    """Of a class whose law is not written out in `loss_laws.py`: absolute moments bounded as in `PllrMoments`."""
     found = []
     for tilt in (-1.0, 0.0):
         rule = pllr.rule(Demand(min(tilt - 3.0, 0.0), tilt + 5.0))
@@ -210,7 +210,7 @@ def _gaussian(variance: float) -> LeafMoments:
 def leaf_moments(pllr: Pllr, tilt: float) -> LeafMoments:
     """Moments of X (tilt -1) or Y (tilt 0) of one leaf, relative error at most 1e-10.
 
-    For a class whose law is not written out in `laws.py` the absolute moments are bounded as in `PllrMoments`.
+    For a class whose law is not written out in `loss_laws.py` the absolute moments are bounded as in `PllrMoments`.
 
     >>> from dp_edgeworth import GaussianShift
     >>> round(leaf_moments(GaussianShift(2.0), 0.0).absolute_third ** 2 * math.pi, 12)  # E|N(0,1)|^3 = sqrt(8/pi)

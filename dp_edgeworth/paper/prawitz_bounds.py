@@ -27,6 +27,8 @@ from dp_edgeworth.paper.prawitz_kernel import (
     silent,
 )
 
+_TOWARDS = np.geomspace(1e-6, 0.03, 40)  # |f_S| may come back just before T, as far as one knows: cells are finer there
+
 
 @silent
 def prawitz(
@@ -65,13 +67,14 @@ def prawitz(
     """
     one_number("fourth_moment", fourth_moment, 1 - 1e-9)
     one_number("cf_error", cf_error, 0)
-    numbers("coefficients", list(coefficients.values()), -HUGE)
+    validation.array_in("coefficients", list(coefficients.values()), -HUGE, HUGE)
     candidates = np.atleast_1d(numbers("truncations", truncations, TINY))
     nodes = validation.integer("nodes", nodes, 10)
     end, last = min(10.0, float(candidates.min())), float(candidates.max())
     u = np.linspace(0, end, nodes + 1)
     g = _difference_from_above(u, cf, coefficients, fourth_moment, cf_error)
     far = np.geomspace(end, max(last, end * 1.0001), max(2, math.ceil(40 * math.log(last / end))) + 1)
+    far = np.unique(np.clip(np.append(far, np.outer(candidates, 1 - _TOWARDS)), end, far[-1]))
     f = np.minimum(cf_envelope(far[:-1], far[1:]), 1.0)
     values = [
         expansion_part(T, min(1.0, end / T), coefficients) + _weighted_chords(u, *g, T) + _weighted_steps(far, f, T)

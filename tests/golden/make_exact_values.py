@@ -255,7 +255,7 @@ def main() -> None:
             print("FAILED", case[0], error, flush=True)
     ids = [r["id"] for r in rows]
     assert len(set(ids)) == len(ids), "duplicate ids"
-    source = "comparisons/exact.py by tests/golden/make_exact_values.py"
+    source = "comparisons/exact by tests/golden/make_exact_values.py"
     path = pathlib.Path(__file__).with_name("exact_values.json")
     path.write_text(json.dumps({"source": source, "cases": rows}, indent=1) + "\n")
 

@@ -82,7 +82,7 @@ def test_the_control_variate_knows_what_is_missing(pllr):
         assert block.transform(tilt).log_mgf[0] == pytest.approx(plain, abs=1e-14)
 
 
-# (event, relation, delta, exact epsilon by comparisons/exact.py, its accuracy, largest width relative to epsilon): a few rare samples
+# (event, relation, delta, exact epsilon by comparisons/exact, its accuracy, largest width relative to epsilon): a few rare samples
 # carry the loss
 RARE = [
     (repeated(sampled(3.3e-7, gaussian(1.75)), 682), NeighboringRelation.REPLACE_ONE, 1e-10, 3.9055351831769825e-05, 3e-13, 1e-4),

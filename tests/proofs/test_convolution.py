@@ -142,11 +142,11 @@ def test_a_few_rare_samples_are_narrow(p: float, count: int, noise: float, delta
         assert accountant.get_delta_interval(0.99 * lower).upper > delta > accountant.get_delta_interval(1.01 * upper).lower
 
 
-ORACLE = pathlib.Path(__file__).parent.parent / "comparisons" / "results" / "truth-oracle-11.csv"
+ORACLE = pathlib.Path(__file__).parents[2] / "comparisons" / "results" / "truth-oracle-11.csv"
 
 
 def test_random_events_against_the_oracle() -> None:
-    """Events of the truth campaign whose exact epsilon (80-bit floats, `comparisons/exact.py`) is stored, on a coarse grid."""
+    """Events of the truth campaign whose exact epsilon (80-bit floats, `comparisons/exact`) is stored, on a coarse grid."""
     with ORACLE.open() as stored:
         rows = [row for row in csv.DictReader(stored) if row["epsilon"]][:300]
     judged = 0

@@ -24,7 +24,7 @@ from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, lo
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 
-GOLDEN = pathlib.Path(__file__).parent / "golden" / "rare_values.csv"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "rare_values.csv"
 HEAVY = [subsample(GaussianShift(1.5), 1e-4), NormalMixture((0.0, 0.4, 1.2), (1 - 3e-4, 1e-4, 2e-4)), SampledReplacement(0.8, 1e-4)]
 
 
@@ -234,7 +234,7 @@ def test_a_tilt_that_the_rules_were_not_made_for_is_refused(monkeypatch):
         planner.contour(epsilon, 10.0, 1e-6)
 
 
-# (event, relation, delta, exact epsilon by comparisons/exact.py, its accuracy): lattices so fine that the payoff of a step is tiny
+# (event, relation, delta, exact epsilon by comparisons/exact, its accuracy): lattices so fine that the payoff of a step is tiny
 FINE_LATTICES = [
     (repeated(sampled(3.6579701219995343e-06, DiscreteLaplaceDpEvent(1.3544972479736956, 1)), 92502),
      NeighboringRelation.REPLACE_SPECIAL, 1.2466648602973091e-11, 0.008734067873700265, 3e-14),

@@ -15,7 +15,7 @@ from dp_accounting import dp_event as de
 from comparisons import random_events
 from comparisons.exact import InaccurateError, exact_delta, exact_epsilon
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 REFERENCE = json.loads((GOLDEN / "exact_epsilon.json").read_text())["cases"]
 VALUES = json.loads((GOLDEN / "exact_values.json").read_text())["cases"]
 

@@ -9,6 +9,7 @@ import fractions
 import itertools
 import math
 import os
+import pathlib
 import subprocess
 import sys
 import warnings
@@ -96,7 +97,8 @@ def run_part(part, parts):
 
 @pytest.mark.parametrize("part", range(4))
 def test_grid_of_extremes(part):
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    tests = pathlib.Path(__file__).parents[1]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}"}
     done = subprocess.run([sys.executable, __file__, str(part), "4"], env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
 

@@ -201,7 +201,7 @@ def test_tilted_answers_every_epsilon(event):
 def test_tilted_is_not_misled_by_losses_too_rare_to_matter():
     """m p = 1000 with p = 1e-6: the saddle point of all losses lies at losses of probability far below delta (it gave 0.436).
 
-    The exact value is by comparisons/exact.py.
+    The exact value is by comparisons/exact.
     """
     event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(1e-6, dpa.GaussianDpEvent(0.8)), 10**9)
     accountant = ApproximateEdgeworthAccountant(tilted=True).compose(event)

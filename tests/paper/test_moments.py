@@ -15,7 +15,8 @@ from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.pllr import OnlyRules
 from dp_edgeworth.losses.rules import Rule
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.paper import bounds, expansion_distance
+from dp_edgeworth.paper import expansion_distance
+from dp_edgeworth.paper.lemma_4_3 import Moments
 from dp_edgeworth.paper.moments import all_leaves, is_constant, leaf_moments, sum_moments
 from dp_edgeworth.sums.composition import Composition
 
@@ -222,16 +223,16 @@ def test_unknown_laws_are_bounded():
 
 
 def test_moments_of_sums():
-    """Of two kinds of leaves, against `bounds.Moments.of_leaves` fed with 30-digit moments."""
+    """Of two kinds of leaves, against `Moments.of_leaves` fed with 30-digit moments."""
     leaves = {"sampled gaussian": 1000, "sampled laplace": 7}
     found = sum_moments(Composition({PAIRS[name][0]: count for name, count in leaves.items()}), -1.0)
     exact = [[float(v) for v in exact_of(name, -1)[1:]] for name in leaves]
     sd, skew, kurtosis, first, third = np.array(exact).T
-    expected = bounds.Moments.of_leaves([*leaves.values()], variance=sd**2, third=skew * sd**3, fourth=kurtosis * sd**4,
+    expected = Moments.of_leaves([*leaves.values()], variance=sd**2, third=skew * sd**3, fourth=kurtosis * sd**4,
                                         absolute_first=first * sd, absolute_third=third * sd**3)  # fmt: skip
     assert found.variance == pytest.approx(expected.variance, rel=1e-10)
     assert found.arguments() == pytest.approx(expected.arguments(), rel=1e-10)
-    assert not found.iid and found.skewed
+    assert found.skewed
 
 
 def test_known_by_four_cumulants_only():

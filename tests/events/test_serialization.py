@@ -24,7 +24,7 @@ from dp_edgeworth.events.serialization import EventFormatError, from_json, regis
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.0)
 HEADER = '{"format": "dp-edgeworth-event", "version": 1, "event": '
-DOCS = pathlib.Path(__file__).parents[1] / "docs" / "event-json.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs" / "event-json.md"
 
 EVENTS = [
     dp_event.DpEvent(),
