@@ -17,7 +17,7 @@ from dp_edgeworth import validation
 from dp_edgeworth.losses import gaussian_curve, one_use
 from dp_edgeworth.losses.cells import Cells, normal_cells
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.panels import pieces_of
+from dp_edgeworth.losses.panels import cut_panels
 from dp_edgeworth.losses.pllr import Pllr, itself
 from dp_edgeworth.losses.rules import Demand, Rule
 from dp_edgeworth.losses.trapezoid import (
@@ -92,8 +92,7 @@ class GaussianShift(Pllr):
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
         high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = pieces_of(low, high, *sampled_shifts(mu, p), demand, mu, lambda x: mu * posterior(x, mu, p),
-                         lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -159,7 +158,7 @@ class NormalMixture(Pllr):
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
         low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
-        x, w = pieces_of(low, high, shifts, weights, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
+        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
@@ -172,7 +171,7 @@ class NormalMixture(Pllr):
             return None
         furthest = np.minimum(eps, 1e150) + 0.5 * top * top - math.log(self.weights[self.shifts.index(top)])
         furthest = np.minimum(furthest, 1e150 * top) / top + 1.0  # there the normal law has nothing left
-        start = one_use.crossing(self._loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        start = one_use.crossing(lambda x: self._loss(x)[0], eps, np.zeros(len(eps)), furthest)
         logs = one_use.log_upper_integral(start, lambda x: self._loss(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: self._loss(x)[0] - eps[:, None], top, top)
         return logs.reshape(np.shape(epsilon))
@@ -184,7 +183,7 @@ class NormalMixture(Pllr):
             return None
         none = eps >= -self.infimum
         level = np.where(none, 0.0, -eps)
-        end = one_use.crossing(self._loss_and_slope, level, np.full(len(eps), -40.0), np.full(len(eps), top))
+        end = one_use.crossing(lambda x: self._loss(x)[0], level, np.full(len(eps), -40.0), np.full(len(eps), top))
         logs = one_use.log_upper_integral(-end, lambda x: -0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: level[:, None] - self._loss(-x)[0], top, 0.0)
         return np.where(none, -np.inf, logs).reshape(np.shape(epsilon))
@@ -192,10 +191,6 @@ class NormalMixture(Pllr):
     def cells(self, step: float, log_tail: float) -> Cells | None:
         mixture = list(zip(self.shifts, self.weights, strict=True))
         return normal_cells([(0.0, 1.0)], mixture, lambda x: self._loss(x)[0], step, log_tail)
-
-    def _loss_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        loss, log_slope = self._loss(x)
-        return loss, np.exp(log_slope)
 
     def _groups(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""

@@ -89,14 +89,13 @@ class SampledReplacement(_Replaced):
         if not one_use.is_smooth(2.0 * mu) or np.any(eps < 0.0):
             return None
 
-        def loss_and_slope(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            up, down = self._losses(x)
-            return up - down, mu * (posterior(x, mu, p) + posterior(-x, mu, p))
+        def loss(x: np.ndarray) -> np.ndarray:
+            return np.subtract(*self._losses(x))
 
         furthest = np.minimum(np.minimum(eps, 1e150) + 0.5 * mu * mu - math.log(p), 1e150 * mu) / mu + 1.0
-        start = one_use.crossing(loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        start = one_use.crossing(loss, eps, np.zeros(len(eps)), furthest)
         logs = one_use.log_upper_integral(start, lambda x: self._losses(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
-                                         lambda x: loss_and_slope(x)[0] - eps[:, None], 2.0 * mu, mu)
+                                         lambda x: loss(x) - eps[:, None], 2.0 * mu, mu)
         return logs.reshape(np.shape(epsilon))
 
     def cells(self, step: float, log_tail: float) -> Cells | None:
