@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from typing import Any
@@ -20,16 +21,15 @@ from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.paper import estimate, finite_sample
 from dp_edgeworth.proofs import tradeoff
-from dp_edgeworth.search import conversion, quick
+from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.direction import Direction
-from dp_edgeworth.sums.leaf_sums import LeafSums
+from dp_edgeworth.sums.pair_sums import PairSums
 
 _MOST_COMPOSITIONS = 10**100
-_FEW_LEAVES = 64
 
 
 class NotAGuaranteeWarning(UserWarning):
@@ -47,8 +47,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
         super().__init__(validation.relation(neighboring_relation))
         self._non_private = False
-        self._counts: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
-        self._sums = LeafSums(self._counts[0])
+        self._pairs = PairSums()
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
         times = validation.integer("count", count, 0)
@@ -76,9 +75,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         if pairs is mechanisms.NON_PRIVATE:
             self._non_private = True
         elif pairs is not mechanisms.NO_LOSS:
-            self._sums.add(*pairs, count)
-            for table, pllr in zip(self._counts, pairs, strict=True):
-                table[pllr] = table.get(pllr, 0) + count
+            self._pairs.add(*pairs, count)
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -123,13 +120,16 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
-        remove, add = map(_ordered, self._counts)
-        return [Composition(remove)] if remove == add else [Composition(remove), Composition(add)]
+        return self._pairs.directions()
+
+    def __copy__(self) -> Any:
+        """An accountant of its own: what is composed on one of them is not composed on the other."""
+        return copy.deepcopy(self)
 
     def _answer(self, name: str, value: Any, high: float, constants: tuple[float, float], bounds: Any) -> Bounds:
         """Checks the argument, answers the two trivial cases, and otherwise asks `bounds`."""
         values = validation.array_in(name, value, 0.0, high)
-        if self._non_private or not self._counts[0]:
+        if self._non_private or not self._pairs.counts:
             constant = np.full(values.shape, constants[0 if self._non_private else 1])
             return Bounds(constant, constant, constant)
         flat: Bounds = bounds(values.ravel())
@@ -146,11 +146,6 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         raise NotImplementedError
-
-
-def _ordered(counts: dict[Pllr, int]) -> dict[Pllr, int]:
-    """Leaves in an order of their own, so that rounding does not depend on how they came; many leaves are left as they are."""
-    return dict(sorted(counts.items(), key=lambda leaf: repr(leaf[0]))) if len(counts) <= _FEW_LEAVES else counts
 
 
 def _plain(values: np.ndarray) -> Any:
@@ -228,41 +223,27 @@ class EdgeworthIntervalAccountant(_EventAccountant):
 
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
-        if self._non_private or not self._counts[0]:
+        if self._non_private or not self._pairs.counts:
             return float(self._non_private)
         return finite_sample.delta_floor(self._directions(), self._method)
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
-        if len(deltas) == 1:
-            found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
-            if found is not None:
-                return Bounds(*(np.array([end]) for end in found))
-        elif len(deltas):
-            curve = quick.epsilons(self._sums, deltas, self._tolerance)
-            if curve is not None:
-                return curve
-        return conversion.epsilon_bounds(self._directions(), deltas, self._tolerance)
+        return _bounds(answers.epsilon_bounds(self._compositions(), deltas, self._tolerance))
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._directions(), epsilons, self._method)
-        return conversion.delta_bounds(self._directions(), epsilons, self._tolerance)
+        return _bounds(answers.delta_bounds(self._compositions(), epsilons, self._tolerance))
 
     def _directions(self) -> list[Direction]:
         """Each direction with the composition that is known to have at most its loss."""
-        return [Direction(upper, _dominated(upper)) for upper in self._compositions()]
+        return [Direction(upper, upper.dominated) for upper in self._compositions()]
 
 
-def _dominated(composition: Composition) -> Composition:
-    """A composition with at most the true loss: the same one where every pair is exact."""
-    if all(pllr.dominated is pllr for pllr in composition.counts):
-        return composition
-    counts: dict[Pllr, int] = {}
-    for pllr, count in composition.counts.items():
-        counts[pllr.dominated] = counts.get(pllr.dominated, 0) + count
-    return Composition(counts)
+def _bounds(found: Proved) -> Bounds:
+    return Bounds(found.lower, found.estimate, found.upper)
 
 
 class ApproximateEdgeworthAccountant(_EventAccountant):

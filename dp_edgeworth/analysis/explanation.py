@@ -31,7 +31,7 @@ from dp_edgeworth.events import description
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.search import conversion
+from dp_edgeworth.search import answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,10 +267,10 @@ def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pl
 def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:
     """Certified epsilon, and the direction that decides it; "both" where they are the same or both are infinite."""
     whole = accountant.get_epsilon_interval(delta)
-    directions = [] if accountant._non_private else accountant._directions()
+    directions = [] if accountant._non_private else accountant._compositions()
     if len(directions) < 2 or math.isinf(whole.estimate):
         return whole, "both"
-    remove = conversion.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
+    remove = answers.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
     return whole, "remove" if remove >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
 
 

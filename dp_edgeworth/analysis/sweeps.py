@@ -29,9 +29,6 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import heat_map
-from dp_edgeworth.losses import mechanisms
-from dp_edgeworth.paper import tilted_batch
-from dp_edgeworth.search import grid
 
 _LONG = 500  # grid points from which a progress bar is worth it
 _MOST_POINTS = 10_000_000  # of a grid, some hundred bytes each
@@ -129,46 +126,21 @@ def _leaf(point: Point) -> dp_event.DpEvent:
 
 def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
                advance: Callable[[int], None]) -> list[np.ndarray]:
-    """Sampled Gaussians together; the others (no sampling, no noise, hardly a sample) one at a time."""
-    pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
-    together = [i for i, point in enumerate(points) if 0.0 < delta < 1.0 and _is_suggested(point, pairs[point[:2]])]
-    counts = np.array([points[i][2] for i in together], float)
-    found = grid.intervals([pairs[points[i][:2]] for i in together], counts, delta, tolerance, advance)
-    result = np.full((3, len(points)), math.nan)
-    result[:, together] = np.array(found).T if found else np.zeros((3, 0))
-    for i in np.setdiff1d(np.arange(len(points)), together):
-        accountant = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(points[i]), points[i][2])
-        result[:, i] = accountant.get_epsilon_interval(delta)
+    """Proved intervals: lower end, estimate, upper end of every point."""
+    result = np.empty((3, len(points)))
+    for i, point in enumerate(points):
+        result[:, i] = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point), point[2]).get_epsilon_interval(delta)
         advance(1)
     return list(result)
 
 
-def _is_suggested(point: Point, pair: mechanisms.Directions) -> bool:
-    """Whether the pair is an exact one that is evaluated in batches, and the estimates are good for a suggestion."""
-    exact = pair.remove.dominated is pair.remove and pair.add.dominated is pair.add
-    enough = point[0] * point[2] >= _FEWEST_SAMPLES and 1 < point[2] <= tilted_batch.MOST_COUNT
-    return exact and enough and tilted_batch.shift(pair.remove) is not None
-
-
-def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,
-               advance: Callable[[int], None]) -> np.ndarray:
-    """Both directions in batches; points out of the batches' reach one at a time."""
-    pairs = {point[:2]: mechanisms.directions(_leaf(point), relation) for point in points}
-    counts = np.array([point[2] for point in points], float)
-    result = np.full(len(points), math.nan)
-    batch = np.array([i for i, point in enumerate(points) if 0.0 < delta < 1.0 and counts[i] <= tilted_batch.MOST_COUNT
-                      and tilted_batch.shift(pairs[point[:2]].remove) is not None], int)
-    if len(batch):
-        mirror = all(pairs[points[i][:2]].remove == pairs[points[i][:2]].add for i in batch)
-        sides = [tilted_batch.epsilons([pairs[points[i][:2]][side] for i in batch], counts[batch], delta,
-                                       advance=advance if side == 0 else lambda done: None)
-                 for side in ((0,) if mirror else (0, 1))]
-        result[batch] = np.maximum.reduce(sides)
+def _estimates(points: list[Point], delta: float, relation: NeighboringRelation, advance: Callable[[int], None]) -> np.ndarray:
+    """What `ApproximateEdgeworthAccountant(tilted=True)` says of every point."""
+    result = np.empty(len(points))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i in np.flatnonzero(np.isnan(result)):
-            accountant = ApproximateEdgeworthAccountant(relation, tilted=True).compose(_leaf(points[i]), points[i][2])
-            result[i] = accountant.get_epsilon(delta)
+        for i, point in enumerate(points):
+            result[i] = ApproximateEdgeworthAccountant(relation, tilted=True).compose(_leaf(point), point[2]).get_epsilon(delta)
             advance(1)
     return result
 

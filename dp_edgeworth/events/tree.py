@@ -1,4 +1,4 @@
-"""The walk over event trees."""
+"""The walk over an event tree: its leaves, and how often each runs."""
 
 from __future__ import annotations
 

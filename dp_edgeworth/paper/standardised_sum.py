@@ -12,7 +12,8 @@ from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper.prawitz_bounds import leaf_envelope
 from dp_edgeworth.paper.prawitz_kernel import Envelope
 from dp_edgeworth.sums import characteristic, envelope
-from dp_edgeworth.sums.composition import Block, Composition, Transform
+from dp_edgeworth.sums.blocks import Block, Transform
+from dp_edgeworth.sums.composition import Composition
 
 _FEW_LEAVES = 8
 _FEW_NODES = 3_000

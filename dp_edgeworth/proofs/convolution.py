@@ -1,4 +1,4 @@
-"""Certified bounds of delta(epsilon) by convolution on a grid that is fine near the bulk and geometric in the tails.
+"""Theorem: delta(epsilon) by convolution on a grid that is fine near the bulk and geometric in the tails.
 
 Contours resolve a composition with one step for all losses. A few uses of rarely sampled noise have losses of 1e-8 and of 10 that
 matter alike; a geometric grid holds them all in a thousand points, and all terms are positive, so nothing cancels.
@@ -31,6 +31,7 @@ Both are off by the second order of the width of a bin, the upper one twice as f
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -40,7 +41,7 @@ import numpy as np
 from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.proofs.spectral import LogBounds
+from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 
 COARSEST, _FINEST = 0.08, 1e-3
@@ -52,6 +53,7 @@ _NEAR = 0.02  # of epsilon: losses that need not be told apart, once they are al
 _LIGHT = 1e-7  # of delta may go to pairs that are not looked at, and as much to unbounded cells
 _DEEP, _LONGER = 2.0, 4.0
 _ULP = 2.3e-16
+_MOST_RANGE = 600.0  # of losses whose exponentials are floats
 
 
 class Points(NamedTuple):
@@ -64,63 +66,68 @@ class Points(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Convolution:
-    """A composition rounded up and rounded down, with the interface of one contour. `log_error`: of all masses."""
+class Convolution(Curve):
+    """A composition rounded up and rounded down. `log_error`: of all masses."""
 
     upper: Points
     lower: Points
     log_error: float
     tilt: float
-    size: int
+    pairs: int
 
-    def bounds(self, epsilon: np.ndarray) -> LogBounds:
+    theorem = "convolution"
+
+    @property
+    def size(self) -> int:
+        return self.pairs
+
+    @functools.cached_property
+    def _tables(self) -> tuple[HockeyStick, HockeyStick]:
+        return HockeyStick(self.upper), HockeyStick(self.lower)
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """log H at every epsilon; the estimate weights both ends so that their errors of second order cancel."""
-        eps = np.atleast_1d(np.asarray(epsilon, float))
-        above, below = (np.array([_hockey_stick(side, float(e)) for e in eps]) for side in (self.upper, self.lower))
-        slope = np.array([_steepness(self.lower, float(e)) for e in eps])
+        eps = np.atleast_1d(np.asarray(epsilons, float))
+        (above, _), (below, slope) = (table(eps) for table in self._tables)
         with np.errstate(divide="ignore", invalid="ignore"):
             upper, lower = np.log(above) + self.log_error, np.log(below) - self.log_error
             middle = np.log((2.0 * below + above) / 3.0)
             rate = np.where(below > 0.0, -slope / below, -self.tilt)
         return LogBounds(lower, np.clip(middle, lower, upper), upper, np.where(rate < 0.0, rate, -self.tilt))
 
-    def crossing(self, log_target: float, slack: float) -> tuple[float, float, float]:
-        """Where log H falls to the target: a lower end, an estimate and an upper end, eps >= 0. `slack`: error of the target."""
-        low = _around(self.lower, math.exp(log_target + slack + self.log_error))[0]
-        high = _around(self.upper, math.exp(log_target - slack - self.log_error))[1]
-        if not low < high < math.inf:
-            return low, low, high
-        between = np.linspace(low, high, 9)
-        return low, float(np.interp(-log_target, -self.bounds(between).estimate, between)), high
 
+class HockeyStick:
+    """H(eps) of a measure at any eps, from sums of positive terms over sorted losses l_1 < l_2 < ...
 
-def _around(points: Points, target: float) -> tuple[float, float]:
-    """Two neighbouring eps >= 0: H > target at the first, or it is 0; H <= target at the second, or it is infinity."""
-    if points.infinite > target:
-        return 0.0, math.inf
-    candidates = np.append(0.0, np.sort(points.losses[points.losses > 0.0]))
-    first, last = -1, len(candidates) - 1  # H(largest loss) is not above the target
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (middle, last) if _hockey_stick(points, candidates[middle]) > target else (first, middle)
-    if first < 0:
-        return 0.0, 0.0
-    low, high = float(candidates[first]), float(candidates[last])
-    for _ in range(20):
-        loss = 0.5 * (low + high)
-        low, high = (loss, high) if _hockey_stick(points, loss) > target else (low, loss)
-    return low, high
+    With M_k the mass from l_k on, H(eps) = int_eps^inf e^{eps - l} M(l) dl: between two losses M is constant, so
 
+        e^{-eps} H(eps) = M_k (e^{-eps} - e^{-l_k}) + sum_{j > k} M_j (e^{-l_{j-1}} - e^{-l_j}),      l_{k-1} <= eps < l_k.
 
-def _hockey_stick(points: Points, epsilon: float) -> float:
-    """H(eps), a sum of positive terms."""
-    return float(-(points.masses @ np.expm1(np.minimum(epsilon - points.losses, 0.0)))) + points.infinite
+    Where losses are more than 600 apart, so that these would be no floats, H is added up term by term.
+    """
 
+    def __init__(self, points: Points):
+        order = np.argsort(points.losses)
+        losses, masses = points.losses[order], points.masses[order]
+        self._infinite, self._losses, self._masses, self._top = points.infinite, losses, masses, float(losses[-1])
+        self._mass = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+        self._sums: np.ndarray | None = None
+        if self._top - losses[0] <= _MOST_RANGE:
+            terms = self._mass[1:-1] * np.exp(self._top - losses[1:]) * np.expm1(np.diff(losses))
+            self._sums = np.concatenate([np.cumsum(terms[::-1])[::-1], [0.0, 0.0]])
 
-def _steepness(points: Points, epsilon: float) -> float:
-    """-H'(eps)."""
-    gaps = epsilon - points.losses
-    return float(points.masses @ np.where(gaps < 0.0, np.exp(np.minimum(gaps, 0.0)), 0.0))
+    def __call__(self, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """H and -H' at every epsilon."""
+        k = np.searchsorted(self._losses, eps, side="right")
+        inside = k < len(self._losses)
+        gap = np.where(inside, self._losses[np.minimum(k, len(self._losses) - 1)] - eps, 0.0)
+        if self._sums is None:
+            finite = np.array([float(-(self._masses @ np.expm1(np.minimum(e - self._losses, 0.0)))) for e in eps])
+        else:
+            with np.errstate(under="ignore"):
+                rest = self._sums[k] * np.exp(np.minimum(eps - self._top, 0.0))
+            finite = np.minimum(self._mass[k] * -np.expm1(-gap) + np.where(inside, rest, 0.0), self._mass[k])
+        return finite + self._infinite, np.maximum(self._mass[k] - finite, 0.0)
 
 
 class TooManyPairsError(Exception):

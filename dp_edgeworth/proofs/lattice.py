@@ -1,7 +1,7 @@
-"""Certified bounds where the loss of every leaf lives on one lattice: randomised response, discrete Laplace, any two atoms.
+"""Theorem: delta(epsilon) where the loss of every leaf lives on one lattice: randomised response, discrete Laplace, any two atoms.
 
 There the characteristic function has a period, does not decay, and needs no smoothing. With Y = offset + a K, K an integer, the
-theorem of `spectral.py` becomes a finite sum. Let y be the first lattice point above eps, theta = y - eps in (0, a], and
+theorem of `contour.py` becomes a finite sum. Let y be the first lattice point above eps, theta = y - eps in (0, a], and
 z_j = c + 2 pi i j / (a n). For c > 0 write the payoff 1 - e^{eps - y_k} = (1 - e^{y - y_k}) + (1 - e^{-theta}) e^{y - y_k} and sum
 both geometric series over the lattice points y_k >= y:
 
@@ -12,7 +12,7 @@ both geometric series over the lattice points y_k >= y:
 because (1/n) sum_j e^{z_j a k} over the n frequencies picks out the multiples of n. For -1 < c < 0, where G = 1 - delta, the lattice
 points below y count 1: G(eps) + aliases = N + e^{-theta} V with
 N = (1/n) sum_j e^{K(z_j) - z_j y} e^{z_j a} / (1 - e^{z_j a}).
-Both tables over y are one FFT each. Aliases: G(eps + r a n) <= P(Y >= y + r a n) <= e^{K(c') - c' (y + r a n)}, and as in `spectral.py`
+Both tables over y are one FFT each. Aliases: G(eps + r a n) <= P(Y >= y + r a n) <= e^{K(c') - c' (y + r a n)}, and as in `aliases.py`
 at most kappa(c') e^{K(c') - c' (eps + r a n)} with eps >= y - a: the smaller of 1 and kappa(c') e^{c' a} counts, c' > 0. Where all
 losses are small, so is the payoff, and kappa with it. Either is a geometric series in r.
 
@@ -23,23 +23,22 @@ G_lattice(eps + shift) <= G(eps) <= G_lattice(eps - shift) (the other way round 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 
 import numpy as np
 from scipy import fft
 
 from dp_edgeworth.losses.rules import EPSILON, Rule
-from dp_edgeworth.proofs import spectral
-from dp_edgeworth.proofs.spectral import LogBounds
+from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
+from dp_edgeworth.proofs.contour import sum_error
+from dp_edgeworth.proofs.curve import Curve, LogBounds
+from dp_edgeworth.sums.blocks import Block
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import Block, Composition
-
-_MOST_POINTS = 1 << 18
+from dp_edgeworth.sums.composition import Composition, rule_error
 
 
 @dataclasses.dataclass(frozen=True)
-class LatticeContour:
+class LatticeContour(Curve):
     """All that does not depend on epsilon: the tables of the module's header, relative to e^{K(c) - c y}, and their errors."""
 
     tilt: float
@@ -52,16 +51,17 @@ class LatticeContour:
     second: np.ndarray  # V
     first_error: float
     second_error: float
-    other_tilts: np.ndarray
-    other_log_mgfs: np.ndarray
+    aliases: AliasBound  # relative to e^{K(c) - c y}
+
+    theorem = "lattice"
 
     @property
     def size(self) -> int:
         return len(self.first)
 
-    def bounds(self, epsilon: np.ndarray) -> LogBounds:
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """Theorem of the module's header at every epsilon."""
-        eps = np.atleast_1d(np.asarray(epsilon, float))
+        eps = np.atleast_1d(np.asarray(epsilons, float))
         sign = 1.0 if self.tilt > 0 else -1.0
         _, middle, _, slope = self._at(eps)
         upper = self._at(eps - sign * self.shift)[2]
@@ -80,7 +80,7 @@ class LatticeContour:
             factor = np.log(-np.expm1(-theta)) if self.tilt > 0 else -theta
             lower, middle, upper = (self._log_total(index, factor, side) for side in (-1.0, 0.0, 1.0))
             slope = np.exp(np.minimum(np.log(np.maximum(self.second[index], 0.0)) - theta - middle, 700.0 if self.tilt > 0 else 0.0))
-            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self._log_aliases(y) + base_error - lower, 0.0)))
+            lower = base - base_error + lower + np.log1p(-np.exp(np.minimum(self.aliases(y) + base_error - lower, 0.0)))
         usable = np.isfinite(lower) & (slope > 0)
         sign = -1.0 if self.tilt > 0 else 1.0
         # A table that is negative beyond its error has one that was not charged: then nothing is proved.
@@ -93,35 +93,18 @@ class LatticeContour:
         first = np.log(np.maximum(self.first[index] + side * self.first_error, 0.0)) - abs(self.tilt) * self.spacing
         return np.logaddexp(first, factor + np.log(np.maximum(self.second[index] + side * self.second_error, 0.0)))
 
-    @functools.cached_property
-    def _log_aliases(self) -> spectral.AliasBound:
-        """log of a bound of the aliases relative to e^{K(c) - c y}."""
-        return spectral.AliasBound(self.other_tilts, self.other_log_mgfs, self.tilt, self.log_mgf, self.spacing * self.size)
 
-
-def contour(composition: Composition, tilt: float, epsilon: float, log_g: float, tolerance: float,
-            finer: float = 1.0, slope: float | None = None, reserve: float = 0.0) -> spectral.Contour | LatticeContour:
-    """The contour of a lattice where there is one and the tables are not too long, that of `spectral.contour` otherwise."""
+def lattice_contour(composition: Composition, tilt: float, points: int, others: np.ndarray) -> LatticeContour:
+    """The theorem with a tilt c, positive or in (-1, 0), n points, and tilts for the aliases on the same side of 0."""
     spacing = composition.spacing
-    if spacing is not None:
-        choice, others, other_bounds = spectral.plan(composition, tilt, epsilon, log_g, tolerance, slope, reserve)
-        points = math.ceil(choice.period / spacing) + 2
-        if points <= _MOST_POINTS:
-            kappa = spectral.log_kappa(others)
-            found = _evaluated(composition, spacing, choice.tilt, max(points, 16), others,
-                               other_bounds - kappa + np.minimum(kappa + np.maximum(others, 0.0) * spacing, 0.0) * (1.0 - 1e-12))
-            if found.shift <= 0.05 * tolerance * max(1.0, epsilon):
-                return found
-    return spectral.contour(composition, tilt, epsilon, log_g, tolerance, finer, slope, reserve)
-
-
-def _evaluated(composition: Composition, spacing: float, tilt: float, points: int, others: np.ndarray,
-               other_log_mgfs: np.ndarray) -> LatticeContour:
-    """The transform at the n frequencies of one period, and the tables."""
+    if spacing is None or points < 2 or not (math.isfinite(tilt) and tilt > -1.0 and tilt != 0.0):
+        raise ValueError(f"A lattice needs a spacing, 2 points and a tilt above -1 and not 0. Found {spacing}, {points}, {tilt}.")
+    if tilt < 0.0 and not ((others < 0.0) & (others > -1.0)).all():
+        raise ValueError(f"Tilts for the aliases of 1 - delta must be in (-1, 0). Found {others}.")
     step, last = 2.0 * math.pi / (spacing * points), points // 2
     log_terms, errors = np.zeros(last + 1, complex), np.zeros(last + 1)
-    log_mgf, log_mgf_error, origin, shift = 0.0, spectral.rule_error(tilt), 0.0, 0.0
-    for block in composition.blocks(composition.demand(-1.0, max(tilt, 0.0) * 1.01)):
+    log_mgf, log_mgf_error, origin, shift = 0.0, float(rule_error(np.array(tilt))), 0.0, 0.0
+    for block in composition.blocks(composition.demand(-1.0, max(tilt, 0.0))):
         transform = block.transform(tilt)
         centres, indices, off = _indices(block.rule, transform.mean, spacing)
         rule = dataclasses.replace(block.rule, values=spacing * indices)
@@ -132,9 +115,20 @@ def _evaluated(composition: Composition, spacing: float, tilt: float, points: in
         origin += float(block.counts @ centres)
         largest = np.abs(block.rule.values).max(axis=1)
         shift += float(block.counts @ (off + EPSILON * (8.0 * largest + (4.0 + len(centres)) * np.abs(centres))))
-    first, second, first_error, second_error = _tables(log_terms, errors + 2.0 * abs(tilt) * shift, tilt, spacing, points)
-    return LatticeContour(tilt, log_mgf, log_mgf_error + abs(tilt) * shift, spacing, origin, shift, first, second, first_error,
-                          second_error, others, other_log_mgfs + np.abs(others) * shift)
+    tables = lattice_tables(log_terms, errors + 2.0 * abs(tilt) * shift, tilt, spacing, points)
+    aliases = _aliases(composition, tilt, others, spacing, log_mgf, shift, points)
+    return LatticeContour(tilt, log_mgf, log_mgf_error + abs(tilt) * shift, spacing, origin, shift, *tables, aliases)
+
+
+def _aliases(composition: Composition, tilt: float, others: np.ndarray, spacing: float, log_mgf: float, shift: float,
+             points: int) -> AliasBound:
+    """Of the module's header: the smaller of 1 and kappa(c') e^{c' a} times e^{K(c')}."""
+    rungs = composition.rungs(others)
+    factor = np.minimum(log_kappa(others) + np.maximum(others, 0.0) * spacing, 0.0) * (1.0 - 1e-12)
+    bounds = rungs.log_mgf + rungs.error + factor + np.abs(others) * shift
+    free = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
+    tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.abs(free) * shift])
+    return AliasBound(tilts, log_bounds, tilt, log_mgf, spacing * points)
 
 
 def _indices(rule: Rule, means: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,7 +141,7 @@ def _indices(rule: Rule, means: np.ndarray, spacing: float) -> tuple[np.ndarray,
     return centres, indices, np.abs(gaps - spacing * indices).max(axis=1)
 
 
-def _tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: float, points: int) -> tuple[
+def lattice_tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: float, points: int) -> tuple[
         np.ndarray, np.ndarray, float, float]:
     """The two tables of the module's header over all indices of y modulo n, and the bounds of their errors."""
     angle = 2.0 * math.pi / points * np.arange(len(log_terms))
@@ -160,7 +154,7 @@ def _tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spacing: flo
     tables, bounds = [], []
     for kernel in (ends, further):
         tables.append(fft.irfft(np.conj(np.exp(log_terms) * kernel), points))
-        bounds.append(spectral.sum_error(log_terms, errors, weights * np.abs(kernel), 16.0 + 8.0 * math.log2(points)))
+        bounds.append(sum_error(log_terms, errors, weights * np.abs(kernel), 16.0 + 8.0 * math.log2(points)))
     return tables[0], tables[1], bounds[0], bounds[1]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import fft
 
 from dp_edgeworth.losses.rules import EPSILON
-from dp_edgeworth.sums.composition import COUNT_ERROR, Block, Transform
+from dp_edgeworth.sums.blocks import COUNT_ERROR, Block, Transform
 
 _OVERSAMPLING = 4
 _LAMBDA, _SPREAD = 0.2145, 13

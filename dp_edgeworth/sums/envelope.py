@@ -12,25 +12,26 @@ over leaves only the masses m_i q_k and the lengths matter: they are kept in a h
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 
 import numpy as np
 
-from dp_edgeworth.sums.composition import Block, Transform
+from dp_edgeworth.sums.blocks import Block, Transform
 
-_RATIO = np.log(1.12)
+_RATIO = 1.12
+_FIRST, _LAST = -330, 120
+LENGTHS = _RATIO ** np.arange(float(_FIRST), _LAST)
 _SIDE_LOBE = 0.21723362821122166  # largest |sin v / v| for v >= pi, at v = 4.4934
+_LOWEST, _HIGHEST = -120, 330  # frequencies _RATIO ** n that `Envelope.frequency` looks at
 
 
-def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Masses (times counts) and lengths of the uniform laws below the tilted densities of a block of leaves.
-
-    One row per tilt; `log_mgfs` has the shape (tilts, leaves). None where a leaf has no density.
-    """
+def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilt: float) -> np.ndarray:
+    """Masses (times counts) of the uniform laws below the tilted densities of leaves, by length rounded down to `LENGTHS`."""
     rule = block.rule
     if rule.edges is None or rule.cell_log_density is None:
-        return None
-    exponents = (tilts[:, None, None] + 1.0) * rule.edges
+        return np.zeros(len(LENGTHS))
+    exponents = (tilt + 1.0) * rule.edges
     lengths = np.abs(np.diff(rule.edges, axis=1))
     floor = np.minimum(exponents[..., :-1], exponents[..., 1:]) + rule.cell_log_density - log_mgfs[..., None]
     floor = np.where(lengths > 1e-200, np.minimum(floor, 460.0), -np.inf)  # spikes beyond all scales are not needed
@@ -42,60 +43,66 @@ def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> tu
     unimodal = np.where(cells >= mode, right, left)
     # Sorted by height, the cells above a level are an interval; every level is a uniform law.
     order = np.argsort(-unimodal, axis=-1)
-    place = order + len(cells) * np.arange(unimodal.size // len(cells)).reshape(*unimodal.shape[:-1], 1)
-    heights = np.exp(unimodal.ravel()[place])
-    widths = np.cumsum(np.broadcast_to(lengths, unimodal.shape).ravel()[place], axis=-1)
+    heights = np.exp(np.take_along_axis(unimodal, order, axis=-1))
+    widths = np.cumsum(np.take_along_axis(lengths, order, axis=-1), axis=-1)
     drops = np.append(heights[..., :-1] - heights[..., 1:], heights[..., -1:], axis=-1)
     shares = drops * widths
     shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
-    rows = len(tilts)
-    return (block.counts[:, None] * shares).reshape(rows, -1), widths.reshape(rows, -1)
+    place = np.searchsorted(LENGTHS, widths.ravel(), side="right") - 1
+    return np.bincount(np.maximum(place, 0), np.where(place >= 0, (block.counts[:, None] * shares).ravel(), 0.0), len(LENGTHS))
 
 
 @dataclasses.dataclass(frozen=True)
 class Envelope:
-    """prod |phi_i(y)|^{m_i} <= exp(-exponent(y)), exponent non-decreasing in |y|."""
+    """prod |phi_i(y)|^{m_i} <= exp(-exponent(y)), exponent non-decreasing in |y|.
+
+    Attributes:
+      masses: of the uniform laws of every length of `LENGTHS`.
+      variance: the squared shift of all Gaussians together.
+    """
 
     masses: np.ndarray
-    lengths: np.ndarray
     variance: float
 
     @classmethod
     def of(cls, leaves: Iterable[tuple[Block, Transform]], tilt: float, variance: float) -> Envelope:
-        """Of all leaves with their transforms at one tilt, and Gaussians: masses by length, rounded down to a geometric grid."""
-        laws = [nested_uniforms(block, transform.log_mgf[None], np.array([tilt])) for block, transform in leaves]
-        parts = [(masses[0], lengths[0]) for masses, lengths in filter(None, laws)]
-        masses = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0)
-        lengths = np.concatenate([part[1] for part in parts]) if parts else np.zeros(0)
-        use = (lengths > 1e-280) & (masses > 0)
-        if not use.any():
-            return cls(np.zeros(0), np.zeros(0), variance)
-        bins = np.floor(np.log(lengths[use]) / _RATIO).astype(np.int64)
-        first = int(bins.min())
-        total = np.bincount(bins - first, weights=masses[use])
-        kept = np.flatnonzero(total)
-        return cls(total[kept], np.exp((kept + first) * _RATIO), variance)
+        """Of leaves with their transforms at one tilt, and Gaussians."""
+        return cls(sum((nested_uniforms(block, transform.log_mgf, tilt) for block, transform in leaves), np.zeros(len(LENGTHS))), variance)
 
     def smoothed(self, tau2: float) -> Envelope:
         """With one more Gaussian mechanism of squared shift tau^2."""
         return dataclasses.replace(self, variance=self.variance + tau2)
 
     def exponent(self, y: np.ndarray | float) -> np.ndarray:
+        """The sum of the header, rounded down."""
         y = np.asarray(y, float)
-        spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * self.lengths))).sum(axis=-1)
+        spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * LENGTHS))).sum(axis=-1)
         return spread * (1.0 - 1e-9) + 0.5 * self.variance * y * y
 
     def frequency(self, need: float) -> float:
-        """Smallest y (to 2 %) with exponent(y) + log y >= need, at most 1e15."""
-        low, high = -40.0, np.log(1e15)
-        if self.exponent(np.exp(high)) + high < need:
-            return float(np.exp(high))
-        while high - low > 0.02:
-            grid = np.linspace(low, high, 33)
-            enough = self.exponent(np.exp(grid)) + grid >= need
-            first = max(int(np.argmax(enough)), 1)
-            low, high = grid[first - 1], grid[first]
-        return float(np.exp(high))
+        """About the smallest y with exponent(y) + log y >= need; infinite where there is none.
+
+        Lengths and frequencies are powers of one ratio, so the sums for all frequencies together are one convolution.
+        """
+        used = np.flatnonzero(self.masses)
+        n = np.arange(_LOWEST, _HIGHEST)
+        logs = n * np.log(_RATIO)
+        fall = 0.5 * self.variance * np.exp(2.0 * logs) + logs - need
+        if len(used):
+            first, last = int(used[0]), int(used[-1]) + 1
+            fall = fall + np.correlate(_decays()[first:first + len(n) + last - first - 1], self.masses[first:last], "valid")
+        enough = fall >= 0.0
+        at = int(enough.argmax())
+        if not enough[at]:
+            return float("inf")
+        share = fall[at] / (fall[at] - fall[at - 1]) if at > 0 else 0.0
+        return float(np.exp(logs[at] - share * np.log(_RATIO)))
+
+
+@functools.lru_cache(maxsize=1)
+def _decays() -> np.ndarray:
+    """1 - S(_RATIO^i / 2) for all i that a sum of a length's and a frequency's number can be."""
+    return 1.0 - sup_sinc(0.5 * _RATIO ** np.arange(float(_FIRST + _LOWEST), _LAST + _HIGHEST))
 
 
 def sup_sinc(u: np.ndarray) -> np.ndarray:

@@ -1,16 +1,20 @@
-"""Leaves whose losses are too small to matter, beside others that decide: bounds without composing them.
+"""Theorem: a composition bounded by an easier one.
 
-Let Y = R + S under Q, S the sum of the losses of some leaves, none of them infinite, and R that of the rest. With the payoff
-h_eps(y) = (1 - e^{eps - y})_+, which lies in [0, 1], increases in y and obeys h_eps(y + s) = h_{eps - s}(y),
+A reduction replaces a composition by another one, "the rest", with a shift a >= 0 and a mass q >= 0 such that for every eps
 
-    delta_R(eps)  <=  delta(eps)  <=  delta_R(eps - a) + Q(S > a)         for every a >= 0.
+    delta_rest(eps)  <=  delta(eps)  <=  delta_rest(eps - a) + q          (the left side only where `both` is True)
 
-Right: where S <= a, h_eps(R + S) <= h_eps(R + a) = h_{eps - a}(R); elsewhere the payoff is at most 1. Left: forgetting the answers of
-some leaves is post-processing (or Jensen, as E_Q[e^{-S}] <= 1 and h is convex and increasing in -e^{-y}). For eps(delta) therefore
+A curve of the rest is then a curve of the whole (`Reduced`; of 1 - delta with q on both sides, as what is left out of a law is missing
+there, too). The payoff h_eps(y) = (1 - e^{eps - y})_+ lies in [0, 1], increases in y and
+obeys h_eps(y + s) = h_{eps - s}(y); from that:
 
-    eps_R(delta)  <=  eps(delta)  <=  eps_R(delta - q) + a,               q >= Q(S > a).
+    truncated          The largest losses, of Q-mass q in all, are left out: E[h; nothing left out] <= E[h] <= E[h; nothing left out] + q.
+    without_negligible Y = R + S, S the sum of losses of some leaves, none of them infinite. Where S <= a, h_eps(R + S) <= h_{eps - a}(R);
+                       elsewhere the payoff is at most 1: q = Q(S > a). Left: forgetting the answers of some leaves is post-processing.
+    without_sampling   (P, (1-p) P + p Q) and its reverse are dominated by (P, Q) and its reverse (hockey-sticks are jointly convex), a
+                       mixture of normal shifts by the largest of them, a replaced record by two shifts; other leaves by their largest loss.
 
-Three bounds of S, the smallest of which counts:
+Bounds of S, the smallest of which counts:
 
     every |L_i| <= b_i:   S <= sum b_i surely, so q = 0.
     |L_i| <= b_i, or Gaussian with mu_i = b_i:   with V = sum b_i^2, Q(S > V/2 + sqrt(2 V log(1/q))) <= q. For a Gaussian exactly so.
@@ -18,33 +22,74 @@ Three bounds of S, the smallest of which counts:
                           Hoeffding's lemma L less its mean is sub-Gaussian with variance proxy b^2.
     any other leaf:       L_i <= what is left of it when its largest losses, of probability q / (2 count), are left out
                           (`Pllr.largest_kept`); added to either of the other two.
-
-On the right a leaf may be replaced by one that dominates it, and (P, (1-p) P + p Q) and its reverse are dominated by (P, Q) and its
-reverse: hockey-sticks are jointly convex. So a sampled leaf is at most as large as the same leaf without sampling, a mixture of normal
-shifts as the largest of them, and a replaced record as two shifts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import NamedTuple
+
+import numpy as np
 
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.operations import Reversed, Subsampled
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 
-SHARE = 1e-9  # q in units of delta
 _OUTWARD = 1.0 + 1e-9  # rounding of a and of q, generously
+_RELATIVE = 4e-16  # of eps - a
 
 
-class Split(NamedTuple):
-    """The leaves that matter, and what the others can add: at most `shift` but with a probability of at most e^log_mass."""
+class Reduction(NamedTuple):
+    """The price of a reduction: the rest, the shift a, log q, and whether the rest bounds from below, too."""
 
     rest: Composition
-    shift: float
-    log_mass: float
+    shift: float = 0.0
+    log_mass: float = -math.inf
+    both: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduced(Curve):
+    """The curve of the whole from a curve of the rest."""
+
+    curve: Curve
+    reduction: Reduction
+
+    @property
+    def theorem(self) -> str:  # type: ignore[override]
+        return self.curve.theorem
+
+    @property
+    def tilt(self) -> float:  # type: ignore[override]
+        return self.curve.tilt
+
+    @property
+    def size(self) -> int:
+        return self.curve.size
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
+        eps, shift, log_mass = np.atleast_1d(np.asarray(epsilons, float)), self.reduction.shift, self.reduction.log_mass
+        here = self.curve.bounds(eps)
+        moved = here if shift == 0.0 else self.curve.bounds(eps - shift - _RELATIVE * (np.abs(eps) + shift))
+        nothing = np.full(len(eps), -np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.complement:
+                lower = moved.lower + np.log1p(-np.minimum(np.exp(np.minimum(log_mass - moved.lower, 1.0)), 1.0)) - 1e-15
+                upper = np.logaddexp(here.upper, log_mass) + 1e-15 if self.reduction.both else np.zeros(len(eps))
+            else:
+                upper = np.logaddexp(moved.upper, log_mass) + 1e-15
+                lower = here.lower if self.reduction.both else nothing
+        lower = np.where(np.isnan(lower), -np.inf, lower)
+        return LogBounds(lower, np.clip(here.estimate, lower, upper), upper, here.slope)
+
+
+def truncated(composition: Composition, log_mass: float) -> Reduction:
+    """Without the largest losses, of Q-mass e^{log_mass} in all."""
+    return Reduction(composition.truncated(log_mass), 0.0, log_mass)
 
 
 class _Size(NamedTuple):
@@ -63,7 +108,7 @@ class _Size(NamedTuple):
         return min(self.sure, spread + self.likely)
 
 
-def split(composition: Composition, budget: float, log_mass: float) -> Split | None:
+def without_negligible(composition: Composition, budget: float, log_mass: float) -> Reduction | None:
     """Leaves out as many leaves, the smallest first, as shift epsilon by no more than the budget; None if these are none or all."""
     if composition.leaf_count < 2 or not composition.total < 1e300:
         return None
@@ -77,11 +122,12 @@ def split(composition: Composition, budget: float, log_mass: float) -> Split | N
         del left[pllr]
     if not left or len(left) == composition.leaf_count:
         return None
-    return Split(Composition(left), total.shift(log_mass) * _OUTWARD, -math.inf if total.sure <= total.shift(log_mass) else log_mass)
+    sure = total.sure <= total.shift(log_mass)
+    return Reduction(Composition(left), total.shift(log_mass) * _OUTWARD, -math.inf if sure else log_mass)
 
 
-def without_sampling(composition: Composition) -> Split | None:
-    """Unsampled Gaussians instead of all unbounded losses, and the largest losses of the others; None where it has no such bound."""
+def without_sampling(composition: Composition) -> Reduction | None:
+    """Unsampled Gaussians instead of all unbounded losses, the largest losses of the others; None where a leaf has no such bound."""
     gaussians: dict[Pllr, int] = {}
     shift = 0.0
     for pllr, count in composition.counts.items():
@@ -92,7 +138,7 @@ def without_sampling(composition: Composition) -> Split | None:
             shift += count * max(pllr.supremum, 0.0)
         else:
             return None
-    return Split(Composition(gaussians), shift * _OUTWARD, -math.inf)
+    return Reduction(Composition(gaussians), shift * _OUTWARD, both=False) if gaussians else None
 
 
 def _whole(pllr: Pllr) -> GaussianShift | None:

@@ -1,0 +1,139 @@
+"""Candidates for the ends of epsilon: where a curve crosses a delta. `proofs/ends.py` says which of them are proved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dp_edgeworth.proofs.contour import Contour
+from dp_edgeworth.proofs.curve import Curve
+from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
+from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.sums.composition import Composition
+
+_UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
+_MOST_STEPS = 24
+
+
+def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.ndarray) -> Proved:
+    """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails."""
+    targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
+    epsilons, slopes = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
+    b = curve.bounds(epsilons)
+    high, low = (-b.lower, -b.upper) if curve.complement else (b.upper, b.lower)
+    goal = -targets if curve.complement else targets
+    unit = _UNIT * np.maximum(epsilons, 1e-2)
+    with np.errstate(invalid="ignore", over="ignore"):
+        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack, goal + slack - low))
+        lift, drop = (np.where(np.isfinite(distance), distance, 1e-6) * 1.001 + unit for distance in (lift, drop))
+    lift = np.where((epsilons == 0.0) & (lift <= 2.0 * unit), 0.0, lift)  # where the estimate is 0, 0 itself is the first candidate
+    found = proved_epsilons(curve, composition, deltas, epsilons - drop, epsilons, epsilons + lift)
+    for _ in range(_MOST_STEPS):
+        again = np.isinf(found.upper) | ((found.lower == 0.0) & (epsilons - drop > 0.0))
+        if not again.any():
+            break
+        grow = np.where(np.maximum(lift, drop) > 1e-9, 2.0, 8.0)
+        lift, drop = (np.where(again, np.maximum(distance, unit) * grow, distance) for distance in (lift, drop))
+        more = proved_epsilons(curve, composition, deltas[again], (epsilons - drop)[again], epsilons[again], (epsilons + lift)[again])
+        found = found.met(more, again)
+    return found
+
+
+def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's method for one target, without error bounds where the curve has that."""
+    if not isinstance(curve, Contour):
+        return _newton(curve, np.array([target]), np.array([start]))
+    epsilon = start
+    for _ in range(12):
+        value, slope = curve.light(epsilon)
+        if not (slope > 0.0) == curve.complement or slope == 0.0 or not math.isfinite(value):
+            return _newton(curve, np.array([target]), np.array([start]))
+        step = min(max((target - value) / slope, -2.0 - 0.5 * epsilon), 2.0 + 0.5 * epsilon)
+        new = max(epsilon + step, 0.0)
+        moved, epsilon = abs(new - epsilon), new
+        if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
+            return np.array([epsilon]), np.array([abs(slope)])
+    return _newton(curve, np.array([target]), np.array([start]))
+
+
+def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0.
+
+    A step that leaves the bracket of the points seen so far (log G has corners on a lattice) is halved into it.
+    """
+    rising = curve.complement
+    epsilons, moving = starts.astype(float), np.ones(len(starts), bool)
+    slopes, low, high = np.full(len(starts), abs(curve.tilt)), np.zeros(len(starts)), np.full(len(starts), math.inf)
+    for _ in range(60):
+        here = epsilons[moving]
+        bound = curve.bounds(here)
+        usable = np.isfinite(bound.slope) & (bound.slope != 0) & ((bound.slope > 0) == rising)
+        slope = np.where(usable, bound.slope, -curve.tilt)
+        with np.errstate(invalid="ignore", over="ignore"):
+            excess = np.nan_to_num(targets[moving] - bound.estimate, nan=curve.tilt, posinf=1e300, neginf=-1e300)
+            beyond = (excess > 0) != rising
+            low[moving], high[moving] = np.where(beyond, low[moving], here), np.where(beyond, here, high[moving])
+            step = np.clip(excess / slope, -2.0 - 0.5 * here, 2.0 + 0.5 * here)
+        new = np.maximum(here + step, 0.0)
+        outside = ((new <= low[moving]) | (new >= high[moving])) & np.isfinite(high[moving]) & (new != here)
+        new = np.where(outside, 0.5 * (low[moving] + high[moving]), new)
+        # Newton squares what is left
+        still = np.abs(new - here) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(curve.tilt)), new)
+        slopes[moving], epsilons[moving] = np.abs(slope), new
+        moving[moving] = still
+        if not moving.any():
+            break
+    return epsilons, slopes
+
+
+def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: float) -> Proved:
+    """Ends to 1e-13 where the curve's own bounds cross the deltas, on any scale: for curves without a usable slope."""
+    targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
+    sign, count = (-1.0 if curve.complement else 1.0), len(deltas)
+    goals = sign * targets + np.array([1.0, 0.0, -1.0])[:, None] * slack
+
+    def excess(epsilons: np.ndarray) -> np.ndarray:
+        """Bounds of delta from below, in the middle, from above, each less what it must be compared with: decreasing."""
+        b = curve.bounds(epsilons.ravel())
+        each = (b.upper, b.estimate, b.lower) if curve.complement else (b.lower, b.estimate, b.upper)
+        with np.errstate(invalid="ignore"):
+            found = np.stack([sign * part.reshape(3, count)[row] for row, part in enumerate(each)]) - goals
+        return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
+
+    low, high = _bracketed(excess, (3, count), most)
+    return proved_epsilons(curve, composition, deltas, low[0], low[1], high[2])
+
+
+def _bracketed(excess: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int], most: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends a < b, equal to 1e-13, of where a decreasing function is > 0 at a and <= 0 at b; (0, 0) where it never is positive."""
+    never = excess(np.zeros(shape)) <= 0.0
+    exponents_low, exponents_high = np.full(shape, -1075.0), np.full(shape, 1024.0)
+    for _ in range(12):  # the binary exponent first, so that every scale costs the same
+        middle = np.round(0.5 * (exponents_low + exponents_high))
+        positive = excess(np.minimum(np.exp2(np.minimum(middle, 1023.0)), most)) > 0.0
+        exponents_low, exponents_high = np.where(positive, middle, exponents_low), np.where(positive, exponents_high, middle)
+    low = np.where(exponents_low > -1075.0, np.exp2(np.minimum(exponents_low, 1023.0)), 0.0)
+    high = np.where(exponents_high >= 1024.0, math.inf, np.exp2(np.minimum(exponents_high, 1023.0)))
+    low, high = _narrowed(excess, np.minimum(low, most), np.minimum(high, most))
+    return np.where(never, 0.0, low), np.where(never, 0.0, high)
+
+
+def _narrowed(excess: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Illinois method, with a bisection every third time for the functions that it does not like."""
+    at_low, at_high = excess(low), excess(np.where(np.isfinite(high), high, low))
+    for step in range(120):
+        wide = high - low > _UNIT * low
+        if not np.any(wide & np.isfinite(high)):
+            break
+        gap = at_low - at_high
+        share = np.clip(np.where(gap > 0.0, at_low / np.where(gap > 0.0, gap, 1.0), 0.5), 1e-3, 1.0 - 1e-3)
+        x = low + np.where(np.isfinite(high), (0.5 if step % 3 == 2 else share) * (high - low), 0.0)
+        value = excess(x)
+        up, down = (value > 0.0) & wide, (value <= 0.0) & wide
+        # the end that stays gets half its weight
+        at_low = np.where(up, value, np.where(down, 0.5, 1.0) * at_low)
+        at_high = np.where(down, value, np.where(up, 0.5, 1.0) * at_high)
+        low, high = np.where(up, x, low), np.where(down, x, high)
+    return low, high

@@ -1,0 +1,172 @@
+"""Where things happen: K on a ladder of tilts around the saddle point, and first guesses of epsilon and delta read off it.
+
+A ladder has 17 tilts c = 2^{k/3} (of 1 - delta: odds -c / (1 + c) = 2^{k/3}), moved until what is looked for lies inside. Tilts come from
+this fixed grid and are rounded so that neither c + 1 nor -1 - c is: K of a mirrored direction at c is K of the other one at -1 - c.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dp_edgeworth.losses import gaussian_curve
+from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.proofs.aliases import log_kappa
+from dp_edgeworth.sums.composition import Composition, Rungs
+
+_STEPS_PER_OCTAVE, _BELOW, _ABOVE, _MOVE = 3, 13, 3, 10
+_MOST_MOVES = 14
+_FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
+_GRAIN = 2.0**52
+_SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
+_STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
+
+
+class Place(NamedTuple):
+    """About where G(epsilon) = e^log_g: epsilon, log G, -d log G / d epsilon; K on the ladder there, the rung of the Chernoff bound."""
+
+    composition: Composition
+    rungs: Rungs
+    log_bounds: np.ndarray  # kappa(c) e^{K(c)}, errors included
+    best: int
+    epsilon: float
+    log_g: float
+    slope: float
+
+    @property
+    def complement(self) -> bool:
+        return bool(self.rungs.tilts[0] < 0.0)
+
+
+def place_of_delta(composition: Composition, log_g: float, *, complement: bool) -> Place | None:
+    """Where log G is `log_g`; None where no ladder has it: at the largest losses, or where rules would be too large."""
+    start = composition.rungs(np.zeros(1))
+    variance = float(start.variance[0])
+    if not 1e-290 < variance < 1e290:
+        return None
+    first = 1.0 / (1.0 + math.sqrt(variance)) if complement else math.sqrt(-2.0 * min(log_g, -1e-3) / variance)
+
+    def move(rungs: Rungs) -> int:
+        values = normal_logs(rungs) if complement else _log_bounds(rungs)
+        if complement:
+            inside = values - log_g
+            return -_MOVE if inside[0] < 0.0 else _MOVE if inside[-1] > 0.0 else 0
+        best = int(((values - log_g) / rungs.tilts).argmin())
+        return -_MOVE if best == 0 else _MOVE if best == len(values) - 1 else 0
+
+    found = _moved_ladder(composition, first, complement, move)
+    if found is None:
+        return None
+    composition, rungs = found
+    if not complement:
+        rungs = _sharpened(composition, rungs, lambda r: (_log_bounds(r) - log_g) / r.tilts)
+    log_bounds = _log_bounds(rungs)
+    down = np.minimum.accumulate(normal_logs(rungs))
+    where = float(np.interp(-log_g, -down, np.arange(len(down))))
+    epsilon = max(float(np.interp(where, np.arange(len(down)), rungs.mean)), 0.0)
+    best = round(where) if complement else int(((log_bounds - log_g) / rungs.tilts).argmin())
+    if not complement:
+        epsilon = min(epsilon, max(float(((log_bounds - log_g) / rungs.tilts).min()), 0.0))
+    slope = abs(float(np.interp(where, np.arange(len(down)), rungs.tilts)))
+    return Place(composition, rungs, log_bounds, best, epsilon, log_g, slope)
+
+
+def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
+    """The same for an epsilon: delta above the mean loss, 1 - delta below it."""
+    start = composition.rungs(np.zeros(1))
+    mean, variance = float(start.mean[0]), float(start.variance[0])
+    if not (1e-290 < variance < 1e290 and math.isfinite(mean)):
+        return None
+    spread, complement = math.sqrt(variance), epsilon < mean
+    first = min(max((mean - epsilon) / variance, 1e-3 / (1.0 + spread)), 1e3) if complement else max(epsilon - mean, spread) / variance
+
+    def move(rungs: Rungs) -> int:
+        means = rungs.mean if complement else rungs.mean - np.log1p(1.0 / rungs.tilts)
+        if complement:  # means fall along the ladder
+            return -_MOVE if means[0] < epsilon else _MOVE if means[-1] > epsilon else 0
+        return -_MOVE if means[0] > epsilon else _MOVE if means[-1] < epsilon else 0
+
+    found = _moved_ladder(composition, first, complement, move)
+    if found is None:
+        return None
+    composition, rungs = found
+    if not complement:
+        rungs = _sharpened(composition, rungs, lambda r: _log_bounds(r) / r.tilts - epsilon)
+    log_bounds = _log_bounds(rungs)
+    best = int((log_bounds - rungs.tilts * epsilon).argmin())
+    tilt, log_g = float(rungs.tilts[best]), float(log_bounds[best] - rungs.tilts[best] * epsilon)
+    if not complement:  # as if the tilted law were normal there
+        spread = tilt * (tilt + 1.0) * math.sqrt(2.0 * math.pi * max(float(rungs.variance[best]), 0.0))
+        log_g = min(log_g, float(rungs.log_mgf[best]) - tilt * epsilon - math.log1p(spread))
+    return Place(composition, rungs, log_bounds, best, epsilon, min(log_g, -1e-9), max(abs(tilt), 1e-300))
+
+
+def _moved_ladder(composition: Composition, first: float, complement: bool,
+                  move: Callable[[Rungs], int]) -> tuple[Composition, Rungs] | None:
+    """The ladder around `first` (a tilt, or odds), moved as `move` says until that is 0; below rules that would be too large."""
+    middle, least, most = _STEPS_PER_OCTAVE * round(math.log2(min(max(first, 1e-280), 1e280))), -3_000, 3_000
+    for _ in range(_MOST_MOVES):
+        tilts = _negative(middle) if complement else _positive(middle)
+        if composition.paired and np.abs(tilts).min() < _FINEST_SHARED_TILT:
+            composition = Composition(composition.counts, composition.log_tail)
+        if not composition.paired and not complement:
+            tilts = np.exp2(np.arange(middle - _BELOW, middle + _ABOVE + 1) / _STEPS_PER_OCTAVE)
+        try:
+            rungs = composition.rungs(tilts)
+        except RuleTooLargeError:
+            middle, most = middle - _MOVE, middle - 1
+            continue
+        if not np.isfinite(rungs.log_mgf).all():
+            middle, most = middle - _MOVE, middle - 1
+            continue
+        step = move(rungs)
+        if step == 0 or not least < middle + step <= most:
+            return composition, rungs
+        if not complement and step > 0 and tilts[-1] * abs(composition.largest_loss) > _STEEPEST and composition.spacing is None:
+            return None
+        least, most = (middle, most) if step > 0 else (least, middle - 1)
+        middle += step
+    return None
+
+
+def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], np.ndarray]) -> Rungs:
+    """More rungs around the best one, where K turns so sharply that its neighbours are of no use: c times the score rises by more than 6."""
+    for _ in range(_MOST_SHARPENED):
+        best, tilts = int(score(rungs).argmin()), rungs.tilts
+        loss = tilts[best] * (score(rungs) - score(rungs)[best])
+        low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
+        if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
+            break
+        near = (1.0 + np.linspace(tilts[low], tilts[high], _INSERTED + 2)[1:-1]) - 1.0
+        extra = composition.rungs(np.setdiff1d(near, tilts))
+        order = np.argsort(np.append(tilts, extra.tilts))
+        rungs = Rungs(*(np.append(a, b)[order] for a, b in zip(rungs, extra, strict=True)))
+    return rungs
+
+
+def _positive(middle: int) -> np.ndarray:
+    return (1.0 + np.exp2(np.arange(middle - _BELOW, middle + _ABOVE + 1) / _STEPS_PER_OCTAVE)) - 1.0
+
+
+def _negative(middle: int) -> np.ndarray:
+    """c = s - 1 with s = 1 / (1 + odds) a multiple of 2^-52, 0 < s < 1."""
+    odds = np.exp2(np.arange(middle - 8, middle + 9) / _STEPS_PER_OCTAVE)
+    return np.unique(np.clip(np.rint(_GRAIN / (1.0 + odds)), 1.0, _GRAIN - 1.0))[::-1] / _GRAIN - 1.0
+
+
+def _log_bounds(rungs: Rungs) -> np.ndarray:
+    return log_kappa(rungs.tilts) + rungs.log_mgf + rungs.error
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def normal_logs(rungs: Rungs) -> np.ndarray:
+    """log G(K'(c)) if the law tilted by c were normal: e^{K - c K'} phi(0) [R(c sd) - R((c+1) sd)], R Mills' ratio; a sum for c < 0."""
+    spread, mills = np.sqrt(np.maximum(rungs.variance, 1e-300)), gaussian_curve.mills
+    base = rungs.log_mgf - rungs.tilts * rungs.mean - gaussian_curve.LOG_SQRT_2PI
+    if rungs.tilts[0] < 0.0:
+        return np.minimum(base + np.log(mills(-rungs.tilts * spread) + mills((1.0 + rungs.tilts) * spread)), 0.0)
+    gap = mills(rungs.tilts * spread) - mills((rungs.tilts + 1.0) * spread)
+    return base + np.log(np.maximum(gap, 1e-300))
