@@ -6,28 +6,18 @@
 >>> round(dp_edgeworth.EdgeworthIntervalAccountant().compose(event).get_epsilon(1e-5), 4)
 10.0536
 
-Reading order of the modules, which is also the direction in which data flows:
+The house has rooms, and data flows from each to the next ones; a room imports only from those above it in this list, and its
+docstring says what is in it:
 
-    events, _validate                events that dp-accounting does not have; the checks of parameters
-    gaussian, pllr                   closed forms; one privacy loss: rules, reversing, sampling, mixing
-    atoms, laplace_noise,            the base pairs (gathered in `noise`), with the quadrature of `trapezoid`, `panels`, `single`
-    gaussian_noise
-    additive_noise, noise_shift      noise named as in scipy.stats
-    spacing, composition             sums of losses with counts
-    mechanisms                       leaf event -> losses in both directions
-    expansion, estimate              Edgeworth expansions, plain and tilted: estimates
-    envelope, characteristic,        certified inversion of the characteristic function
-    spectral, lattice
-    intervals, leaf_sums, quick      one contour for both directions, from sums that grow with new leaves only
-    closed_forms, far, deficits,     from bounds of delta to intervals of epsilon and delta, whatever the composition
-    tilts, pieces, strata, cells,
-    convolution, epsilon_search,
-    delta_search, negligible,
-    conversion
-    bounds, finite_sample            the paper's own finite-sample bounds (header of `bounds` maps the modules behind it)
-    accountant                       the `PrivacyAccountant` subclasses
-    analysis, planning, sweeps,      questions in one call; the command line
-    tradeoff, curves, cli
+    validation, intervals    checks of parameters; what is answered with
+    events                   events that dp-accounting does not have, the walk over trees, JSON, descriptions
+    losses                   pairs of distributions and their quadrature rules; which event is which pair
+    sums                     counts of losses: cumulants, K(z), characteristic functions
+    paper                    the paper itself: Edgeworth expansions, estimates, finite-sample bounds
+    proofs                   theorems: any parameters in, a true bound out
+    search                   which theorem with which parameters; believed by nobody
+    accountants              the `PrivacyAccountant` subclasses
+    analysis, cli            questions in one call; the command line
 
 Words: a PLLR is a privacy-loss log-likelihood ratio L = log dQ/dP, X under P and Y under Q; `direction` is "remove" or "add"
 (the paper's alpha); `order` is the paper's k; a tilt c weights a law by e^{cL}; `lower`, `estimate` and `upper` say on which side

@@ -26,7 +26,6 @@ from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 from dp_edgeworth.sums.pair_sums import PairSums
 
 _MOST_COMPOSITIONS = 10**100
@@ -225,21 +224,17 @@ class EdgeworthIntervalAccountant(_EventAccountant):
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
         if self._non_private or not self._pairs.counts:
             return float(self._non_private)
-        return finite_sample.delta_floor(self._directions(), self._method)
+        return finite_sample.delta_floor(self._compositions(), self._method)
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
-            return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
+            return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
         return _bounds(answers.epsilon_bounds(self._compositions(), deltas, self._tolerance))
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
-            return finite_sample.delta_bounds(self._directions(), epsilons, self._method)
+            return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
         return _bounds(answers.delta_bounds(self._compositions(), epsilons, self._tolerance))
-
-    def _directions(self) -> list[Direction]:
-        """Each direction with the composition that is known to have at most its loss."""
-        return [Direction(upper, upper.dominated) for upper in self._compositions()]
 
 
 def _bounds(found: Proved) -> Bounds:

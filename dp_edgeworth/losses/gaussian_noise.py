@@ -14,24 +14,13 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses import gaussian_curve, one_use
+from dp_edgeworth.losses import gaussian_curve, one_use, trapezoid
 from dp_edgeworth.losses.cells import Cells, normal_cells
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.panels import pieces_of
+from dp_edgeworth.losses.panels import cut_panels
 from dp_edgeworth.losses.pllr import Pllr, itself
 from dp_edgeworth.losses.rules import Demand, Rule
-from dp_edgeworth.losses.trapezoid import (
-    cut_point,
-    equispaced,
-    log_normal_floor,
-    log_normal_weights,
-    log_odds,
-    posterior,
-    reach_of,
-    sampled_grid,
-    sampled_shifts,
-    trapezoid_step,
-)
+from dp_edgeworth.losses.trapezoid import log_normal_floor, log_odds, posterior, sampled_shifts
 
 _FEW_MEMBERS = 64
 MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns need fewer
@@ -62,27 +51,25 @@ class GaussianShift(Pllr):
         |1 - p + p e^{L(x + ia)}| lies between cos(mu a / 2) and 1 times its value at a = 0 and its argument is at most
         mu a: strip pi, secants max(-low, 0), one turn. The tilted law lies in likelihood-ratio order between N(0, 1)
         and N(mu s, 1), so the ends of the grid are right for every p. Where these ends are far apart or the frequency
-        is high, p is taken into account (`sampled_grid`): losses of tiny p bend late and turn slowly.
+        is high, panels that know p need fewer nodes: losses of tiny p bend late and turn slowly.
         """
         if sampled is not None and demand.log_tail > -math.inf and demand.low >= 0.0:
             return Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
         mu = np.array([member.mu for member in members])[:, None]
-        reach = reach_of(demand)
+        reach = trapezoid.reach_of(demand)
         low, high = np.minimum(0.0, mu * demand.low) - reach, np.maximum(0.0, mu * demand.high) + reach
         # Unsampled, the integrand is entire: any strip will do.
         strip, secants = (math.pi, max(-demand.low, 0.0)) if sampled is not None else (1e3 * float(mu.max()), 0.0)
-        step = trapezoid_step(demand, mu, strip, secants, 1.0)
-        if sampled is not None and float(((high - low) / step).max()) > 600.0:
-            low, high, step = sampled_grid(demand, mu, sampled[:, None], low, high, step, secants, 1.0)
-            nodes = float(((high - low) / step).max())
-            if nodes > (MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * MANY_NODES):
-                rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
-                if rule.values.shape[1] < nodes:
-                    return rule
-        x, step = equispaced(low, high, step)
+        step = trapezoid.largest_step(demand, mu, strip, secants, 1.0)
+        nodes = float(((high - low) / step).max())
+        if sampled is not None and nodes > (MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * MANY_NODES):
+            rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
+            if rule.values.shape[1] < nodes:
+                return rule
+        x, step = trapezoid.equispaced(low, high, step)
         loss = mu * (x - 0.5 * mu)
         none = np.zeros(len(mu))
-        return Rule(loss, log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
+        return Rule(loss, trapezoid.log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
 
     def _cut_rule(self, demand: Demand, p: float) -> Rule:
         """Panels up to the largest loss that the demand wants (`panels.cut_panels`), to be subsampled with probability p.
@@ -91,9 +78,8 @@ class GaussianShift(Pllr):
         """
         mu = self.mu
         low = -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -math.log1p(-p))) - 0.5
-        high = min(cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + reach_of(demand))
-        x, w = pieces_of(low, high, *sampled_shifts(mu, p), demand, mu, lambda x: mu * posterior(x, mu, p),
-                         lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
+        high = min(trapezoid.cut_point(demand, *sampled_shifts(mu, p)), mu * max(demand.high, 0.0) + trapezoid.reach_of(demand))
+        x, w = cut_panels(low, high, demand, mu, lambda x: mu * posterior(x, mu, p), lambda x: [(0.0, -np.abs(log_odds(x, mu, p)))])
         grid = np.linspace(low, high, 257)[None]
         none = np.zeros(1)
         return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
@@ -144,22 +130,22 @@ class NormalMixture(Pllr):
         least cos(c a) times its value on the real line: strip pi/2, secants max(-low, 0), one turn. L is increasing and
         convex, its slope (the mean shift of the posterior) lies below c, so the ends are those of one shift c."""
         shifts, weights = np.array(self.shifts), np.array(self.weights)
-        cut, reach, none = cut_point(demand, shifts, weights), reach_of(demand), np.zeros(1)
+        cut, reach, none = trapezoid.cut_point(demand, shifts, weights), trapezoid.reach_of(demand), np.zeros(1)
         top = np.array([[shifts.max()]])
         low, high = np.minimum(0.0, top * demand.low) - reach, np.maximum(0.0, top * demand.high) + reach
-        step = trapezoid_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
+        step = trapezoid.largest_step(demand, top, 0.5 * math.pi, max(-demand.low, 0.0), 1.0)
         nodes, few = float(((high - low) / step).max()), 40.0 * float((high - low).max())
         if cut < high[0, 0] or nodes > max(MANY_NODES, few):
             return self._panel_rule(demand, float(low[0, 0]), min(cut, float(high[0, 0])))
-        x, step = equispaced(low, high, step)
+        x, step = trapezoid.equispaced(low, high, step)
         loss, slope = self._loss(x[0])
-        return Rule(loss[None], log_normal_weights(x, step), none, none, loss[None], log_normal_floor(x) - slope[None, 1:])
+        return Rule(loss[None], trapezoid.log_normal_weights(x, step), none, none, loss[None], log_normal_floor(x) - slope[None, 1:])
 
     def _panel_rule(self, demand: Demand, low: float, high: float) -> Rule:
         """Panels up to x = high. Below 0 a negative power of the mixture adds at most |s| |inf L| to the normal log-density."""
         shifts, weights, none = np.array(self.shifts), np.array(self.weights), np.zeros(1)
         low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + (-demand.low * -self.infimum if demand.low < 0.0 else 0.0))) - 0.5)
-        x, w = pieces_of(low, high, shifts, weights, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
+        x, w = cut_panels(low, high, demand, float(shifts.max()), lambda x: np.exp(self._loss(x)[1]), self._groups)
         grid = np.linspace(low, high, 257)
         edges, slope = self._loss(grid)
         return Rule(self._loss(x)[0][None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none, edges[None],
@@ -172,7 +158,7 @@ class NormalMixture(Pllr):
             return None
         furthest = np.minimum(eps, 1e150) + 0.5 * top * top - math.log(self.weights[self.shifts.index(top)])
         furthest = np.minimum(furthest, 1e150 * top) / top + 1.0  # there the normal law has nothing left
-        start = one_use.crossing(self._loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        start = one_use.crossing(lambda x: self._loss(x)[0], eps, np.zeros(len(eps)), furthest)
         logs = one_use.log_upper_integral(start, lambda x: self._loss(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: self._loss(x)[0] - eps[:, None], top, top)
         return logs.reshape(np.shape(epsilon))
@@ -184,7 +170,7 @@ class NormalMixture(Pllr):
             return None
         none = eps >= -self.infimum
         level = np.where(none, 0.0, -eps)
-        end = one_use.crossing(self._loss_and_slope, level, np.full(len(eps), -40.0), np.full(len(eps), top))
+        end = one_use.crossing(lambda x: self._loss(x)[0], level, np.full(len(eps), -40.0), np.full(len(eps), top))
         logs = one_use.log_upper_integral(-end, lambda x: -0.5 * x * x - LOG_SQRT_2PI,
                                          lambda x: level[:, None] - self._loss(-x)[0], top, 0.0)
         return np.where(none, -np.inf, logs).reshape(np.shape(epsilon))
@@ -192,10 +178,6 @@ class NormalMixture(Pllr):
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         mixture = list(zip(self.shifts, self.weights, strict=True))
         return normal_cells([(0.0, 1.0)], mixture, lambda x: self._loss(x)[0], cuts, log_tail)
-
-    def _loss_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        loss, log_slope = self._loss(x)
-        return loss, np.exp(log_slope)
 
     def _groups(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""

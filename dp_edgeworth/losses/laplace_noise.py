@@ -62,12 +62,10 @@ class LaplaceShift(Pllr):
         if count.max() <= _FEW_PANELS:
             return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
         near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
-        ends = mu if sampled is None else _ends(mu, sampled, demand)
-        longest = np.where(ends < mu, np.minimum(8.0, 6.0 / (demand.frequency + 1e-300)), longest)
         return Rule.stacked([
             _steep(float(mu[i]), near, demand) if near < 0.5 * mu[i] else
-            _on_panels(mu[i:i + 1], graded_edges(*map(float, (ends[i], fall[i], rise[i], longest[i], demand.digits)))[None],
-                       demand, float(odds[i]), apart=bool(ends[i] < mu[i]))
+            _on_panels(mu[i:i + 1], graded_edges(*map(float, (mu[i], fall[i], rise[i], longest[i], demand.digits)))[None], demand,
+                       float(odds[i]))
             for i in range(len(mu))])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
@@ -101,27 +99,9 @@ def _steep(mu: float, near: float, demand: Demand) -> Rule:
     return _with_atoms(np.array([mu]), np.concatenate([below[0], above[0]], axis=1), np.concatenate([below[1], above[1]], axis=1))
 
 
-def _ends(mu: np.ndarray, p: np.ndarray, demand: Demand) -> np.ndarray:
-    """How far panels reach from both atoms under sampling; mu itself where that is most of the way.
-
-    With u = 1 - p + p e^{2x - mu}, what is left out is e^{-x} u^s / 2 relative to I = E e^{sL}. For s <= 0 it is at most e^{-x}, as
-    I >= (1-p)^s / 4 by the lower atom. For s >= 1 it is at most e^{mu - x} (u(x) / u(mu))^s by the upper atom, which falls in s, so
-    at most e^{-x} / p + e^{x - mu}. For 0 < s < 1, u^s <= (1-p)^s + p^s e^{s (2x - mu)}, and with o = |log(p / (1-p))| the second
-    part is, by the lower atom, at most e^{-(1 - 2s) x - s mu + s o}, and by the upper one, e^{-(2s - 1)(mu - x)}: below e^{o - x/2}
-    for s < 1/4, e^{o - mu/4} for s < 3/4, and e^{-(mu - x)/2} above. All of it is below e^{-digits - log mu} further than this from
-    both ends. The bend of L, at mu/2 within o/2, is then more than 80 away from all panels: there u is one term up to e^-80.
-    """
-    with np.errstate(divide="ignore"):
-        end = 2.0 * (demand.digits + np.log(np.maximum(mu, 1.0)) + np.abs(np.log(p) - np.log1p(-p)) + 5.0)
-    return np.where(mu > 4.0 * end, end, mu)
-
-
-def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float, *, apart: bool = False) -> Rule:
-    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu; `apart`: near the lower one, and mirrored."""
-    x, w = panels(edges, demand, 2.0, odds, far=apart)
-    if apart:
-        x, w = np.concatenate([x, mu[:, None] - x[:, ::-1]], axis=1), np.concatenate([w, w[:, ::-1]], axis=1)
-    return _with_atoms(mu, x, w)
+def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
+    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu."""
+    return _with_atoms(mu, *panels(edges, demand, 2.0, odds))
 
 
 def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:

@@ -2,7 +2,6 @@
 
     graded_edges, panels    bounded losses with a steep integrand (Laplace), and half-lines
     cut_panels              the line up to a largest loss, panels short only where the loss turns
-    pieces_of               the same without the middle between far humps
 
 Accuracy by Bernstein ellipses (Trefethen, Approximation Theory and Practice, Theorem 19.3): if the integrand is analytic and at most
 M inside the ellipse of parameter rho around a panel, n nodes are off by at most (64/15) M half rho^{-2n} / (1 - rho^{-2}).
@@ -22,7 +21,6 @@ Function = Callable[[np.ndarray], np.ndarray]
 Groups = Callable[[np.ndarray], Iterable[tuple[float, np.ndarray]]]
 _MOST_ON_A_PANEL = 1024
 _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
-_SHORT = 100.0  # less is not worth leaving out
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
 
 
@@ -49,15 +47,14 @@ def graded_edges(width: float, fall: float, rise: float, longest: float, digits:
     return kept
 
 
-def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float, *, far: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
     The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
-    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line. If all panels are `far` from where the loss bends, by more
-    than 40 and so that the smaller term counts for nothing, it is analytic in a whole disc of that radius and has no secants.
+    sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
     """
     half = 0.5 * np.diff(edges, axis=-1)
-    nodes = node_count(float(half.max()), demand, turn, odds, far=far)
+    nodes = node_count(float(half.max()), demand, turn, odds)
     check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
     centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
@@ -65,7 +62,7 @@ def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float, *, far: 
     return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def node_count(half: float, demand: Demand, turn: float, odds: float, *, far: bool = False) -> int:
+def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
@@ -74,10 +71,10 @@ def node_count(half: float, demand: Demand, turn: float, odds: float, *, far: bo
     best = math.inf
     for rho in np.geomspace(1.1, 100.0, 60):
         height = 0.5 * half * (rho - 1.0 / rho)
-        if (half * rho > 40.0) if far else (turn * height >= (0.98 * math.pi if odds == 1.0 else 0.49 * math.pi)):
+        if turn * height >= (0.98 if odds == 1.0 else 0.49) * math.pi:
             break
-        secant = 0.0 if far else -math.log(math.cos(0.5 * turn * height))
-        if odds < 1.0 and not far:
+        secant = -math.log(math.cos(0.5 * turn * height))
+        if odds < 1.0:
             secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
         need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
@@ -145,37 +142,6 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
     check_size(float(len(half)) * len(x))
     return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
-
-
-def pieces_of(low: float, high: float, shifts: np.ndarray, weights: np.ndarray, demand: Demand, turn: float, slope: Function,
-              groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """`cut_panels` on [low, high] without what is negligible between the humps of u = sum_j w_j e^{c_j x - c_j^2/2}.
-
-    With I = E u^s and J terms: for s >= 1, I >= max_j w_j^s e^{(s^2 - s) c_j^2 / 2} and u^s <= J^s max_j w_j^s e^{s (c_j x -
-    c_j^2/2)}, so the integrand e^{-x^2/2} u^s is at most J^s I max_j e^{-(x - s c_j)^2/2}. For 0 <= s <= 1 it is at most e^{-x^2/2}
-    (1 + u), a sum of normal densities at 0 and the c_j, and I >= w_0^s where w_0 belongs to the shift 0. For s < 0 it is at most
-    w_0^s e^{-x^2/2}, and I >= 1. So all of it is below e^{-digits} I further than a reach from 0 and from every s c_j, s in [1,
-    high]. Not without a shift 0.
-
-    Where the largest losses are cut off at `high`, it is not below c_j - 6.1 for any j (`trapezoid.cut_point`). If s c_j > high - 1,
-    term j alone rises up to there, and I is at least its value there over the rate; x is below c_j - reach, and the value at x is
-    smaller by (high - x)(s c_j - (x + high)/2) >= ((reach - 7.1)^2 - 1) / 2 in the exponent. So the reach is 8 more.
-    """
-    still = float(weights[shifts == 0.0].sum())
-    if still == 0.0 or high - low < _SHORT:
-        return cut_panels(low, high, demand, turn, slope, groups)
-    spare = max(demand.high, 1.0) * math.log(len(shifts)) - max(1.0, -demand.low) * math.log(still)
-    rate = 1.0 + max(demand.high, 1.0) * turn + abs(high)
-    reach = math.sqrt(2.0 * (demand.digits + spare + math.log((high - low) * rate * (1.0 + len(shifts))) + 3.0))
-    reach += 8.0 if demand.log_tail > -math.inf else 0.0
-    ends: list[list[float]] = []
-    for first, last in sorted((c - reach, c * max(demand.high, 1.0) + reach) for c in (0.0, *shifts.tolist())):
-        if ends and first < ends[-1][1] + _SHORT:
-            ends[-1][1] = max(ends[-1][1], last)
-        else:
-            ends.append([first, last])
-    parts = [cut_panels(max(a, low), min(b, high), demand, turn, slope, groups) for a, b in ends if a < high]
-    return np.concatenate([x for x, _ in parts]), np.concatenate([w for _, w in parts])
 
 
 def _cut_node_count(digits: float, phase: float) -> int:

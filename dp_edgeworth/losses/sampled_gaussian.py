@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy import special
 
-from dp_edgeworth.losses import one_use
+from dp_edgeworth.losses import one_use, trapezoid
 from dp_edgeworth.losses.cells import EXP_ERROR, Cells, normal_cells
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
 from dp_edgeworth.losses.gaussian_noise import MANY_NODES, GaussianShift
@@ -19,18 +19,7 @@ from dp_edgeworth.losses.operations import Subsampled
 from dp_edgeworth.losses.panels import cut_panels
 from dp_edgeworth.losses.pllr import Pllr, itself
 from dp_edgeworth.losses.rules import Demand, Rule, subsampled_loss
-from dp_edgeworth.losses.trapezoid import (
-    cut_point,
-    equispaced,
-    log_normal_floor,
-    log_normal_weights,
-    log_odds,
-    posterior,
-    reach_of,
-    sampled_grid,
-    sampled_shifts,
-    trapezoid_step,
-)
+from dp_edgeworth.losses.trapezoid import log_normal_floor, log_odds, posterior, sampled_shifts
 
 
 class _Replaced(Pllr):
@@ -66,37 +55,31 @@ class SampledReplacement(_Replaced):
         """Trapezoid in x for P^{1-s} Q^s: two subsampled factors whose arguments have opposite signs, hence two turns, and a
         secant for each negative exponent. The log-slope of the tilted law is at most mu (|s| + |1 - s|)."""
         size = max(abs(demand.low) + abs(1.0 - demand.low), abs(demand.high) + abs(1.0 - demand.high))
-        mu, p = np.array([[self.mu]]), np.array([[self.probability]])
-        edge = mu * size + reach_of(demand)
-        cut = cut_point(demand, *sampled_shifts(self.mu, self.probability))
+        mu = np.array([[self.mu]])
+        edge = mu * size + trapezoid.reach_of(demand)
+        cut = trapezoid.cut_point(demand, *sampled_shifts(self.mu, self.probability))
         if cut < edge[0, 0]:
-            return self._cut_rule(demand, -self.mu - reach_of(demand), cut)
-        step = trapezoid_step(demand, mu, math.pi, size - 1.0, 2.0)
-        if float((edge / step).max()) > 600.0:
-            # |1 - s| and |s| exchange their roles on the two sides, so one bound with the larger exponent serves both.
-            spread = Demand(-size, size, demand.frequency, demand.log_count + size * -math.log1p(-self.probability))
-            below, above, step = sampled_grid(spread, mu, p, -edge, edge, step, size - 1.0, 2.0)
-            edge = np.maximum(-below, above)
+            return self._cut_rule(demand, -self.mu - trapezoid.reach_of(demand), cut)
+        step = trapezoid.largest_step(demand, mu, math.pi, size - 1.0, 2.0)
         if float((edge / step).max()) > max(MANY_NODES, 40.0 * float(edge[0, 0])):
             return self._cut_rule(demand, -float(edge[0, 0]), float(edge[0, 0]))
-        x, step = equispaced(-edge, edge, step)
+        x, step = trapezoid.equispaced(-edge, edge, step)
         up, down = self._losses(x)
         none = np.zeros(1)
-        return Rule(up - down, log_normal_weights(x, step) + down, none, none, up - down, self._density_floor(x))
+        return Rule(up - down, trapezoid.log_normal_weights(x, step) + down, none, none, up - down, self._density_floor(x))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         eps, mu, p = np.asarray(epsilon, float).ravel(), self.mu, self.probability
         if not one_use.is_smooth(2.0 * mu) or np.any(eps < 0.0):
             return None
 
-        def loss_and_slope(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            up, down = self._losses(x)
-            return up - down, mu * (posterior(x, mu, p) + posterior(-x, mu, p))
+        def loss(x: np.ndarray) -> np.ndarray:
+            return np.subtract(*self._losses(x))
 
         furthest = np.minimum(np.minimum(eps, 1e150) + 0.5 * mu * mu - math.log(p), 1e150 * mu) / mu + 1.0
-        start = one_use.crossing(loss_and_slope, eps, np.zeros(len(eps)), furthest)
+        start = one_use.crossing(loss, eps, np.zeros(len(eps)), furthest)
         logs = one_use.log_upper_integral(start, lambda x: self._losses(x)[0] - 0.5 * x * x - LOG_SQRT_2PI,
-                                         lambda x: loss_and_slope(x)[0] - eps[:, None], 2.0 * mu, mu)
+                                         lambda x: loss(x) - eps[:, None], 2.0 * mu, mu)
         return logs.reshape(np.shape(epsilon))
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
@@ -140,9 +123,9 @@ class SampledWithoutReplacement(_Replaced):
     def rule(self, demand: Demand) -> Rule:
         """Panels in x from mu/2, where L = 0 (`panels.cut_panels`); the mirror image is made of the same nodes."""
         size = max(abs(demand.low), abs(demand.high), abs(1.0 - demand.low), abs(1.0 - demand.high))
-        top = max(0.5 * self.mu, self.mu * size) + reach_of(demand)
+        top = max(0.5 * self.mu, self.mu * size) + trapezoid.reach_of(demand)
         half_tail = dataclasses.replace(demand, log_tail=demand.log_tail - math.log(2.0))
-        cut = max(cut_point(half_tail, *sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
+        cut = max(trapezoid.cut_point(half_tail, *sampled_shifts(self.mu, self.probability)), 0.5 * self.mu + 1.0)
         # The mirrored half has the exponents 1 - s.
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
         x, w = cut_panels(0.5 * self.mu, min(cut, top), both, self.mu, lambda x: self.mu * posterior(x, self.mu, self.probability),

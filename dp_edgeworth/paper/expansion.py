@@ -21,10 +21,10 @@ import numpy.typing as npt
 from scipy import special
 
 from dp_edgeworth import validation
+from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI, legendre
 
 FloatArray = npt.NDArray[np.float64]
 
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _FAR = 1e150  # stands for infinity where a square must not overflow
 
 
@@ -72,9 +72,7 @@ def _first_cumulants(name: str, cumulants: npt.ArrayLike, order: int) -> FloatAr
     needed = validation.integer("order", order, 0) + 2
     result = np.asarray(cumulants, dtype=np.float64)
     if result.ndim == 0 or len(result) < needed:
-        raise ValueError(
-            f"`{name}` must hold {needed} cumulants or more for order {order}. Found {cumulants!r}."
-        )
+        raise ValueError(f"`{name}` must hold {needed} cumulants or more for order {order}. Found {cumulants!r}.")
     validation.array_in(name, result[:2], -1e300, 1e300)
     return result[:needed]
 
@@ -115,12 +113,7 @@ def edgeworth_density_coefficients(cumulants: npt.ArrayLike, order: int) -> Floa
     return np.concatenate([np.zeros((1, *a.shape[1:])), a])
 
 
-_unit_rule = functools.lru_cache(np.polynomial.legendre.leggauss)
-
-
-def _hermite_integrals(
-    shift: FloatArray, rate: FloatArray, gap: FloatArray | float, degree: int
-) -> tuple[FloatArray, FloatArray]:
+def _hermite_integrals(shift: FloatArray, rate: FloatArray, gap: FloatArray | float, degree: int) -> tuple[FloatArray, FloatArray]:
     """scale and J_0, ..., J_degree with
 
         e^scale J_n = int_0^inf e^{-rate z} (1 - e^{-gap z}) phi(shift + z) He_n(shift + z) dz.
@@ -136,7 +129,7 @@ def _hermite_integrals(
     start = np.maximum(peak - math.sqrt(2 * reach), 0.0)
     end = peak + 2 * reach / (rise + np.hypot(rise, math.sqrt(2 * reach)))
     edges = np.stack([start, np.clip(40 / gap, start, end), end])[..., None]
-    nodes, weights = _unit_rule(48 + degree)
+    nodes, weights = legendre(48 + degree)
     z = edges[:-1] + np.diff(edges, axis=0) * (nodes + 1) / 2
     slope, peak = slope[:, None], peak[:, None]
     log_weight = np.where(slope < 0, -0.5 * (z - peak) ** 2, -z * (slope + z / 2))
@@ -146,13 +139,11 @@ def _hermite_integrals(
     for n in range(degree + 1):
         integrals.append(np.sum(mass * current, axis=(0, 2)))
         previous, current = current, x * current - n * previous
-    scale = np.where(slope[:, 0] < 0, rate * (rate / 2 + shift), -0.5 * shift**2) - _LOG_SQRT_2PI
+    scale = np.where(slope[:, 0] < 0, rate * (rate / 2 + shift), -0.5 * shift**2) - LOG_SQRT_2PI
     return scale, np.stack(integrals)
 
 
-def _log_hermite_sum(
-    x: FloatArray, name: str, kappa: FloatArray, order: int
-) -> tuple[FloatArray, FloatArray]:
+def _log_hermite_sum(x: FloatArray, name: str, kappa: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
     """log |sum_n a_n He_n(x)| and the sign of the sum, by He_n(x) / max(1, |x|)^n: no overflow."""
     a = edgeworth_coefficients(kappa, order)
     if not np.all(np.isfinite(a)):
@@ -170,9 +161,8 @@ def _standardised(epsilon: FloatArray, kappa: FloatArray) -> FloatArray:
     return np.where(kappa[1] > 0, x, np.where(kappa[0] > epsilon, -_FAR, _FAR))
 
 
-def _close_normal_terms(
-    x: FloatArray, y: FloatArray, epsilon: FloatArray, x_kappa: FloatArray, y_kappa: FloatArray
-) -> tuple[FloatArray, ...]:
+def _close_normal_terms(x: FloatArray, y: FloatArray, epsilon: FloatArray, x_kappa: FloatArray,
+                        y_kappa: FloatArray) -> tuple[FloatArray, ...]:
     """Logs and signs of [M(y) - M(x)] and -(e^d - 1) M(x), and d = log(e^epsilon phi(x) / phi(y)).
 
     M(x) = Phi(-x) / phi(x); the two add up to the normal part of delta over phi(y) without cancelling.
@@ -184,15 +174,13 @@ def _close_normal_terms(
     low = np.where(gap < 0, x, y)
     scale, difference = _hermite_integrals(low, np.zeros_like(low), np.abs(gap), 0)
     log_mills = np.log(math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2)))
-    first = np.log(difference[0]) + scale + 0.5 * low * low + _LOG_SQRT_2PI
+    first = np.log(difference[0]) + scale + 0.5 * low * low + LOG_SQRT_2PI
     second = np.maximum(d, 0.0) + np.log(-np.expm1(-np.abs(d))) + log_mills
     return first, second, np.sign(gap), -np.sign(d), d
 
 
 @np.errstate(all="ignore")
-def plain_delta(
-    epsilon: npt.ArrayLike, x_cumulants: npt.ArrayLike, y_cumulants: npt.ArrayLike, order: int
-) -> FloatArray:
+def plain_delta(epsilon: npt.ArrayLike, x_cumulants: npt.ArrayLike, y_cumulants: npt.ArrayLike, order: int) -> FloatArray:
     """The approximate Edgeworth accountant (AEA) of one direction, not clipped to [0, 1].
 
         delta(eps) = 1 - G_Y(eps) - e^eps (1 - G_X(eps)),  G(eps) = E_k((eps - kappa_1) / sqrt(kappa_2))
@@ -216,13 +204,11 @@ def plain_delta(
     x, y = _standardised(eps, x_kappa), _standardised(eps, y_kappa)
     x_log, x_sign = _log_hermite_sum(x, "x_cumulants", x_kappa, order)
     y_log, y_sign = _log_hermite_sum(y, "y_cumulants", y_kappa, order)
-    x_density, y_density = eps - 0.5 * x * x - _LOG_SQRT_2PI, -0.5 * y * y - _LOG_SQRT_2PI
+    x_density, y_density = eps - 0.5 * x * x - LOG_SQRT_2PI, -0.5 * y * y - LOG_SQRT_2PI
     close = (np.minimum(x, y) >= -1) & (np.maximum(x, y) <= 1e8) & (x_kappa[1] > 0) & (y_kappa[1] > 0)
     near = _close_normal_terms(np.clip(x, -1, 1e8), np.clip(y, -1, 1e8), eps, x_kappa, y_kappa)
     apart = (special.log_ndtr(-y), eps + special.log_ndtr(-x), 1.0, -1.0, x_density)
-    first, second, first_sign, second_sign, x_density = (
-        np.where(close, *pair) for pair in zip(near, apart, strict=True)
-    )
+    first, second, first_sign, second_sign, x_density = (np.where(close, *pair) for pair in zip(near, apart, strict=True))
     logs = np.stack([first, second, y_log + np.where(close, 0.0, y_density), x_log + x_density])
     top = np.maximum(np.max(logs, axis=0), -_FAR)
     total = np.sum(np.stack([first_sign, second_sign, y_sign, -x_sign]) * np.exp(logs - top), axis=0)
@@ -269,13 +255,8 @@ def _complements(law: _Tilted, densities: list[FloatArray], uppers: list[FloatAr
 
 
 @np.errstate(all="ignore")
-def tilted_log_delta(
-    epsilon: npt.ArrayLike,
-    tilt: npt.ArrayLike,
-    log_mgf: npt.ArrayLike,
-    tilted_cumulants: npt.ArrayLike,
-    order: int,
-) -> FloatArray:
+def tilted_log_delta(epsilon: npt.ArrayLike, tilt: npt.ArrayLike, log_mgf: npt.ArrayLike,
+                     tilted_cumulants: npt.ArrayLike, order: int) -> FloatArray:
     """log of the tilted Edgeworth estimate of delta(eps), never above 0.
 
     With K(c) = log E e^{cY}, and f_c the density of Y tilted by e^{cY - K(c)}, for any c

@@ -41,9 +41,6 @@ _SPAN = 12.0  # deviations beyond which every expansion is flat
 _ROUND_UP = 1.0 + 1e-12
 
 
-Sides = tuple[Composition, Composition]  # of one direction: with at least as much loss, and with at most as much
-
-
 class Method(NamedTuple):
     """Which bound: "uniform", or "adaptive" with the expansions of orders 1 to `order`."""
 
@@ -118,7 +115,7 @@ def curves(composition: Composition, method: Method, least_delta: float) -> Curv
     return Curves(composition, x, y, Tail.of(composition, least_delta))
 
 
-def _all_curves(directions: Sequence[Sides], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
+def _all_curves(directions: Sequence[Composition], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
     """Curves of the upper and of the lower composition, per direction. X of the mirror image is -Y, and known."""
     known: list[Curves] = []
 
@@ -135,7 +132,7 @@ def _all_curves(directions: Sequence[Sides], method: Method, least_delta: float)
         known.append(new)
         return new
 
-    return [(made(upper), made(lower)) for upper, lower in directions]
+    return [(made(composition), made(composition.dominated)) for composition in directions]
 
 
 def _is_mirror(one: Composition, other: Composition) -> bool:
@@ -145,7 +142,7 @@ def _is_mirror(one: Composition, other: Composition) -> bool:
 # Answers
 
 
-def delta_bounds(directions: Sequence[Sides], epsilons: np.ndarray, method: Method) -> Bounds:
+def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, method: Method) -> Bounds:
     """Intervals of delta(epsilon), the larger of all directions ([EA] Definition 4.7)."""
     pairs = _all_curves(directions, method, 1e-30)
     lower = np.max([_largest_from(below, epsilons) for _, below in pairs], axis=0)
@@ -168,7 +165,7 @@ def _largest_from(curve: Curves, epsilons: np.ndarray) -> np.ndarray:
     return np.maximum(largest[after], curve(epsilons)[0])
 
 
-def epsilon_bounds(directions: Sequence[Sides], deltas: np.ndarray, method: Method) -> Bounds:
+def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, method: Method) -> Bounds:
     """Intervals of the smallest epsilon >= 0 with delta(epsilon) <= delta, the larger of all directions."""
     positive = deltas[deltas > 0.0]
     pairs = _all_curves(directions, method, float(min(positive, default=1e-30)))
@@ -212,13 +209,13 @@ def _search(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], valu
     return result
 
 
-def delta_floor(directions: Sequence[Sides], method: Method) -> float:
+def delta_floor(directions: Sequence[Composition], method: Method) -> float:
     """The infimum of the delta for which `epsilon_bounds` has a finite upper end: below it the answer is inf.
 
     "adaptive" and "spectral": the mass of infinite losses, as Chernoff's bound falls to 0. "uniform": the least delta+.
     """
     floors = []
-    for composition, _ in directions:
+    for composition in directions:
         if method.bound != "uniform":
             floors.append(composition.infinite_mass if math.isinf(composition.supremum) else 0.0)
         else:

@@ -41,16 +41,8 @@ class Moments:
     skewed: bool = True
 
     @classmethod
-    def of_leaves(
-        cls,
-        count: npt.ArrayLike,
-        *,
-        variance: npt.ArrayLike,
-        third: npt.ArrayLike,
-        fourth: npt.ArrayLike,
-        absolute_third: npt.ArrayLike | None = None,
-        absolute_first: npt.ArrayLike | None = None,
-    ) -> Moments:
+    def of_leaves(cls, count: npt.ArrayLike, *, variance: npt.ArrayLike, third: npt.ArrayLike, fourth: npt.ArrayLike,
+                  absolute_third: npt.ArrayLike | None = None, absolute_first: npt.ArrayLike | None = None) -> Moments:
         """Moments of the sum of count[j] independent copies of leaf j, for all j, from central moments of the leaves.
 
         What is unknown is bounded: E|X|^3 <= sqrt(E X^2 E X^4) (Cauchy-Schwarz) and E|X| <= sqrt(E X^2) per leaf.

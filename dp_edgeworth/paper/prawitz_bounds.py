@@ -31,16 +31,8 @@ _TOWARDS = np.geomspace(1e-6, 0.03, 40)  # |f_S| may come back just before T, as
 
 
 @silent
-def prawitz(
-    cf: Callable[[Array], Any],
-    cf_envelope: Envelope,
-    *,
-    coefficients: Mapping[int, float],
-    fourth_moment: float,
-    truncations: float | Sequence[float],
-    cf_error: float = 0.0,
-    nodes: int = 1000,
-) -> float:
+def prawitz(cf: Callable[[Array], Any], cf_envelope: Envelope, *, coefficients: Mapping[int, float], fourth_moment: float,
+            truncations: float | Sequence[float], cf_error: float = 0.0, nodes: int = 1000) -> float:
     """Delta_k = sup_x |F(x) - E_k(x)| from the true cf f of the standardised sum S, for any order k.
 
     Proved: let G have bounded variation, G(-inf) = 0, G(inf) = 1, be continuous, and e(u) = int exp(iux) dG(x) with
@@ -83,9 +75,8 @@ def prawitz(
     return min(_trivial_of_order(coefficients), (min(values) + _below_two_steps(*g)) * (1 + 1e-6))
 
 
-def _difference_from_above(
-    u: Array, cf: Callable[[Array], Any], coefficients: Mapping[int, float], fourth_moment: float, error: float
-) -> tuple[Array, Array]:
+def _difference_from_above(u: Array, cf: Callable[[Array], Any], coefficients: Mapping[int, float], fourth_moment: float,
+                           error: float) -> tuple[Array, Array]:
     """|g| at the nodes, and by how much |g| can exceed its chord on every cell; g = f - e_k."""
     x = np.append(u, 2 * u[-1] - u[-2])
     g = np.asarray(cf(x)) - np.exp(-(x**2) / 2) * (1 + sum(c * (1j * x) ** s for s, c in coefficients.items()))
@@ -140,9 +131,7 @@ def _trivial_of_order(coefficients: Mapping[int, float]) -> float:
     return UNIVERSAL + sum(bumps)
 
 
-def leaf_envelope(
-    leaf_cfs: Callable[[Array], Any], *, count: npt.ArrayLike, variance: npt.ArrayLike, error: float = 0.0
-) -> Envelope:
+def leaf_envelope(leaf_cfs: Callable[[Array], Any], *, count: npt.ArrayLike, variance: npt.ArrayLike, error: float = 0.0) -> Envelope:
     """Upper bounds of |f_S| over cells, f_S(u) = prod_j f_j(u/B)^count[j], B^2 = sum count variance.
 
     |f_j(t)|^2 = E cos(t(X - X')) has second derivative at most 2 variance[j] in absolute value, so over a cell of

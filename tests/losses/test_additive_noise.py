@@ -18,9 +18,8 @@ from dp_edgeworth.losses import mechanisms as leaf_mechanisms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.operations import subsample
 from dp_edgeworth.losses.rules import Demand
-from dp_edgeworth.search import conversion
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 
 AR = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 RO = dpa.NeighboringRelation.REPLACE_ONE
@@ -194,10 +193,10 @@ def test_rare_large_losses_are_not_in_the_way(name, parameters, sensitivity, p, 
 def test_normal_noise_composed_contains_the_built_in_answer(shift, p, count, delta):
     """The general code on the normal law, large losses left out or not, against the Gaussian leaf."""
     pair = noise_shift.NoiseShift(additive_noise.AdditiveNoise("norm", ()), shift)
-    above, below = (Composition({subsample(side, p): count}) for side in (pair, pair.dominated))
-    lower, _, upper = (part[0] for part in conversion.epsilon_bounds([Direction(above, below)], np.array([delta]), 1e-6))
+    found = answers.epsilon_bounds([Composition({subsample(pair, p): count})], np.array([delta]), 1e-6)
+    lower, upper = found.lower[0], found.upper[0]
     gaussian = Composition({subsample(GaussianShift(shift), p): count})
-    exact = conversion.epsilon_bounds([Direction(gaussian, gaussian)], np.array([delta]), 1e-9)
+    exact = answers.epsilon_bounds([gaussian], np.array([delta]), 1e-9)
     assert lower <= exact.upper[0] and exact.lower[0] <= upper
     assert upper - lower <= (1e-6 if count * p >= 5 else 1e-3) * max(1.0, lower)
 

@@ -22,9 +22,8 @@ from dp_edgeworth.losses.operations import Mixed, RoundedUp, reverse, subsample
 from dp_edgeworth.losses.pllr import OnlyRules, Pllr
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.search import conversion
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 
 ROWS = json.loads((GOLDEN / "cumulants.json").read_text())["rows"]
 ORDER = 6
@@ -271,7 +270,7 @@ def infinite_masses():
 @pytest.mark.parametrize(("pair", "delta", "mass"), list(infinite_masses()), ids=["sum", "mixture"])
 def test_delta_within_a_float_of_the_infinite_mass(pair, delta, mass):
     """All finite losses are at most 0 here, so epsilon is 0 or infinite."""
-    bounds = conversion.epsilon_bounds([Direction(Composition({pair: 1}), Composition({pair: 1}))], np.array([delta]), 1e-6)
+    bounds = answers.epsilon_bounds([Composition({pair: 1})], np.array([delta]), 1e-6)
     assert bounds.lower[0] == 0.0 or Fraction(delta) < mass
     assert bounds.upper[0] == math.inf or Fraction(delta) >= mass
 
@@ -279,7 +278,7 @@ def test_delta_within_a_float_of_the_infinite_mass(pair, delta, mass):
 @pytest.mark.parametrize(("leak", "count"), [(0.25, 1), (0.25, 3), (1e-12, 1000)])
 def test_delta_at_an_infinite_epsilon_is_the_infinite_mass(leak, count):
     composition = Composition({Atoms((0.0, 1.0), (leak, 1.0 - leak)): count})
-    found = conversion.delta_bounds([Direction(composition, composition)], np.array([math.inf, 1e300]), 1e-6)
+    found = answers.delta_bounds([composition], np.array([math.inf, 1e300]), 1e-6)
     exact = -math.expm1(count * math.log1p(-leak))
     assert np.all(found.lower <= exact) and np.all(exact <= found.upper)
     assert np.allclose(found.upper, exact, rtol=1e-12)

@@ -199,8 +199,9 @@ def test_batches():
     ]
     for members in kinds:
         for tilt in (-1.0, 0.0):
-            single = [leaf_moments(pllr, tilt) for pllr in members]
-            together = all_leaves(Composition({pllr: 1 for pllr in members}), tilt)[1]
+            composition = Composition({pllr: 1 for pllr in members})
+            single = [leaf_moments(pllr, tilt) for pllr in composition.counts]
+            together = all_leaves(composition, tilt)[1]
             assert together == pytest.approx(np.array(single), rel=1e-11, abs=1e-13)
 
 
