@@ -129,7 +129,8 @@ def _certified(points: list[Point], delta: float, relation: NeighboringRelation,
     """Proved intervals: lower end, estimate, upper end of every point."""
     result = np.empty((3, len(points)))
     for i, point in enumerate(points):
-        result[:, i] = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point), point[2]).get_epsilon_interval(delta)
+        result[:, i] = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point),
+        point[2]).get_epsilon_interval(delta)
         advance(1)
     return list(result)
 

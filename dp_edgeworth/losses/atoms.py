@@ -103,7 +103,7 @@ class Atoms(Pllr):
         log_p, losses = self._log_finite
         return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
 
-    def cells(self, step: float, log_tail: float) -> Cells:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells:
         return Cells.of_atoms(self.rule(Demand()))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:

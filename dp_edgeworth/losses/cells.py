@@ -24,9 +24,10 @@ from scipy import special
 from dp_edgeworth.losses.rules import EPSILON, Rule, subsampled_loss
 
 EXP_ERROR = 1e-15
-MOST_CELLS, _MOST_MASSES = 100_000, 2_000_000  # cells, and cells times normals
+MOST_CELLS, _MOST_MASSES = 500_000, 2_000_000  # cells, and cells times normals
 _LEAST = 1e-290  # masses below are not known to any relative accuracy
 _FURTHEST = 37.0  # beyond, normal tails are no floats
+_INVERTED = 20_001  # points between which the loss is inverted
 Losses = Callable[[np.ndarray], np.ndarray]
 Normals = list[tuple[float, float]]  # shifts and weights
 Masses = tuple[np.ndarray, np.ndarray]  # and bounds of their errors
@@ -83,15 +84,20 @@ class Cells(NamedTuple):
         return Cells(ends - error, ends + error, ends, error, p, q, 4.0 * EXP_ERROR * (1.0 + size))
 
 
-def normal_cells(p_normals: Normals, q_normals: Normals, losses: Losses, step: float, log_tail: float,
+def normal_cells(p_normals: Normals, q_normals: Normals, losses: Losses, cuts: float | np.ndarray, log_tail: float,
                  start: float | None = None) -> Cells | None:
-    """Equal cells of x ~ P, Q, two mixtures of N(c, 1) whose loss increases in x; from `start` on, or from a tail to the other."""
+    """Cells of x ~ P, Q, two mixtures of N(c, 1) whose loss increases in x; from `start` on, or from a tail to the other.
+
+    They are equal, of about `cuts`, or cut at about the losses `cuts`: where is interpolated, what their bounds are is evaluated.
+    """
     top, reach = max(abs(shift) for shift, _ in q_normals), math.sqrt(2.0 * max(-log_tail, 0.0)) + 1.0
     first = min(shift for shift, _ in p_normals) - reach if start is None else start
-    count = math.ceil((top + reach - first) * max(1.0, top) / step)
+    count = len(cuts) if isinstance(cuts, np.ndarray) else math.ceil((top + reach - first) * max(1.0, top) / cuts)
     if not 0 < count < MOST_CELLS or count * (len(p_normals) + len(q_normals)) > _MOST_MASSES or reach > _FURTHEST:
         return None
-    edges = np.linspace(first, top + reach, count + 1)
+    edges = np.linspace(first, top + reach, _INVERTED if isinstance(cuts, np.ndarray) else count + 1)
+    if isinstance(cuts, np.ndarray):
+        edges = np.unique(np.concatenate([edges[[0, -1]], np.interp(cuts, losses(edges), edges)]))
     x, loss = np.append(edges, np.inf), np.append(losses(edges), np.inf)
     if start is None:
         x, loss = np.append(-np.inf, x), np.append(-np.inf, loss)

@@ -89,8 +89,8 @@ class GaussianShift(Pllr):
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         return gaussian_curve.log_delta(epsilon, self.mu)
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
-        return normal_cells([(0.0, 1.0)], [(self.mu, 1.0)], lambda x: self.mu * (x - 0.5 * self.mu), step, log_tail)
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        return normal_cells([(0.0, 1.0)], [(self.mu, 1.0)], lambda x: self.mu * (x - 0.5 * self.mu), cuts, log_tail)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,9 +175,9 @@ class NormalMixture(Pllr):
                                          lambda x: level[:, None] - self._loss(-x)[0], top, 0.0)
         return np.where(none, -np.inf, logs).reshape(np.shape(epsilon))
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         mixture = list(zip(self.shifts, self.weights, strict=True))
-        return normal_cells([(0.0, 1.0)], mixture, lambda x: self._loss(x)[0], step, log_tail)
+        return normal_cells([(0.0, 1.0)], mixture, lambda x: self._loss(x)[0], cuts, log_tail)
 
     def _groups(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""

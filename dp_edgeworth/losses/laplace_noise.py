@@ -74,12 +74,14 @@ class LaplaceShift(Pllr):
         with np.errstate(divide="ignore"):
             return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         """Atoms at both ends; between them L = 2x - mu has the P-density e^{-x}/2 and the Q-density e^{x - mu}/2."""
-        mu, count = self.mu, math.ceil(2.0 * self.mu / step) + 8.0
+        mu, count = self.mu, len(cuts) if isinstance(cuts, np.ndarray) else math.ceil(2.0 * self.mu / cuts) + 8.0
         if not count < MOST_CELLS:
             return None
         x = np.linspace(0.0, mu, int(count) + 1)
+        if isinstance(cuts, np.ndarray):
+            x = np.unique(np.concatenate([[0.0], np.clip(0.5 * (cuts + mu), 0.0, mu), [mu]]))
         share = -0.5 * np.expm1(-np.diff(x))
         p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])
         low, high = (np.concatenate([[-mu], 2.0 * ends - mu, [mu]]) for ends in (x[:-1], x[1:]))

@@ -141,7 +141,7 @@ class NoiseShift(Pllr):
         return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
                     np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
 
-    def cells(self, step: float, log_tail: float) -> Cells:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells:
         return Cells.of_atoms(self.rule(Demand()))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:

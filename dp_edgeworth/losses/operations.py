@@ -67,8 +67,8 @@ class Reversed(Pllr):
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         return self.inner.log_hockey_stick(epsilon)
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
-        inner = self.inner.cells(step, log_tail)
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        inner = self.inner.cells(-cuts[::-1] if isinstance(cuts, np.ndarray) else cuts, log_tail)
         return None if inner is None else inner.reversed()
 
 
@@ -148,8 +148,13 @@ class Subsampled(Pllr):
             inner = self.inner.log_reversed_hockey_stick(np.where(possible, eps - rest, 0.0))
             return None if inner is None else np.where(possible, math.log(p) + rest + inner, -np.inf)
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
-        inner = self.inner.cells(step, log_tail)
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        if isinstance(cuts, np.ndarray):  # losses before sampling: log(1 + (e^L - 1) / p)
+            with np.errstate(divide="ignore", over="ignore"):
+                small = np.log1p(np.maximum(np.expm1(np.minimum(cuts, 30.0)) / self.probability, -1.0))
+            cuts = np.where(cuts > 30.0, cuts - math.log(self.probability), small)
+            cuts = cuts[np.isfinite(cuts)]
+        inner = self.inner.cells(cuts, log_tail)
         return None if inner is None else inner.subsampled(self.probability)
 
 
@@ -205,8 +210,8 @@ class Mixed(Pllr):
         known = [math.log(weight) + log for (weight, _), log in zip(self._used, logs, strict=True) if log is not None]
         return np.asarray(np.logaddexp.reduce(np.array(known))) if len(known) == len(self._used) else None
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
-        parts = [(weight, part.cells(step, log_tail)) for weight, part in self._used]
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        parts = [(weight, part.cells(cuts, log_tail)) for weight, part in self._used]
         known = [(weight, part) for weight, part in parts if part is not None]
         return Cells.mixed(known) if len(known) == len(parts) else None
 

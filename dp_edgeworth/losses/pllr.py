@@ -89,10 +89,11 @@ class Pllr(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cells(self, step: float, log_tail: float) -> Cells | None:
-        """Cells in which the loss, or its logarithm where that is steeper, changes by about `step` deviations; None if too many.
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        """Cells in which the loss, or its logarithm where that is steeper, changes by about `cuts` deviations; None if too many.
 
-        At most e^{log_tail} of Q, and of P, is in cells whose losses are not bounded.
+        `cuts` may be increasing losses instead, at about which to cut. At most e^{log_tail} of Q, and of P, is in cells whose losses
+        are not bounded.
         """
 
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
@@ -181,5 +182,5 @@ class OnlyRules(Pllr):
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> None:
         return None
 
-    def cells(self, step: float, log_tail: float) -> None:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> None:
         return None

@@ -82,9 +82,9 @@ class SampledReplacement(_Replaced):
                                          lambda x: loss(x) - eps[:, None], 2.0 * mu, mu)
         return logs.reshape(np.shape(epsilon))
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         mu, p = self.mu, self.probability
-        return normal_cells([(0.0, 1.0 - p), (-mu, p)], [(0.0, 1.0 - p), (mu, p)], lambda x: np.subtract(*self._losses(x)), step,
+        return normal_cells([(0.0, 1.0 - p), (-mu, p)], [(0.0, 1.0 - p), (mu, p)], lambda x: np.subtract(*self._losses(x)), cuts,
                             log_tail)
 
     def _density_floor(self, x: np.ndarray) -> np.ndarray:
@@ -150,10 +150,10 @@ class SampledWithoutReplacement(_Replaced):
         """For eps >= 0 that of the subsampled pair."""
         return Subsampled(GaussianShift(self.mu), self.probability).log_hockey_stick(epsilon)
 
-    def cells(self, step: float, log_tail: float) -> Cells | None:
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         """Of the sampled pair the losses above 0, which are those of x > mu/2, their mirror image, and the rest at 0."""
         mu, p = self.mu, self.probability
-        upper = normal_cells([(0.0, 1.0)], [(0.0, 1.0 - p), (mu, p)], lambda x: self._losses(x)[0], step, log_tail, start=0.5 * mu)
+        upper = normal_cells([(0.0, 1.0)], [(0.0, 1.0 - p), (mu, p)], lambda x: self._losses(x)[0], cuts, log_tail, start=0.5 * mu)
         if upper is None:
             return None
         rest, none = np.array([(1.0 - p) * special.erf(mu / math.sqrt(8.0))]), np.zeros(1)

@@ -37,7 +37,8 @@ class Chernoff(Curve):
         eps = np.atleast_1d(np.asarray(epsilons, float))[:, None]
         upper = _least(self.log_above, self.above, eps)
         with np.errstate(divide="ignore", over="ignore"):
-            lower = np.log(np.maximum(self.finite - np.exp(np.minimum(_least(self.log_below, self.below, eps), 1.0)) * (1 + 1e-14), 0.0))
+            most = np.exp(np.minimum(_least(self.log_below, self.below, eps), 1.0)) * (1.0 + 1e-14)  # of 1 - delta
+            lower = np.log(np.maximum(self.finite - most, 0.0))
         return LogBounds(lower, np.where(lower > -1.0, lower, upper), np.minimum(upper, 0.0), np.full(len(eps), -self.tilt))
 
 

@@ -11,7 +11,8 @@
                      with a Laguerre polynomial whose terms are all positive there; the integrand is entire and grows at most like
                      e^{sqrt(2 m x)}, so that 96 Gauss-Legendre nodes are exact to rounding for T <= min(20, 2000 / m).
 
-Charged: a relative error of 4e-12 of the closed form, 32 ulp of 1 where 1 - delta is asked for, and what rounding does inside: a shift of
+Charged: a relative error of 4e-12 of the closed form, 32 ulp of 1 where 1 - delta is asked for, and what rounding does inside: a
+shift of
 epsilon by 32 ulp of epsilon and of the numbers that are subtracted from each other (`scale`). Below the first epsilon for which the
 form holds delta is at least what it is there.
 """
@@ -41,7 +42,9 @@ LogFunction = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class ClosedForm(Curve):
-    """log delta (or log(1 - delta): a negative tilt) as a function of epsilon >= start, and the size of the numbers that it subtracts."""
+    """log delta (or log(1 - delta): a negative tilt) as a function of epsilon >= start, and the size of the numbers that it
+    subtracts.
+    """
 
     log_function: LogFunction
     scale: float

@@ -50,6 +50,7 @@ from dp_edgeworth.sums.composition import Composition, rule_error
 _RULE_ERROR = 1e-16
 _SUM_ERROR = 48.0  # units in the last place of the sum of the moduli
 _AT_ONCE = 2_000_000  # exponentials
+_LEAST_LOG = -600.0  # sums of numbers below e^-708 are slow, and larger ones are as good in an upper bound
 
 
 def _dot(rows: np.ndarray, column: np.ndarray) -> np.ndarray:
@@ -64,10 +65,10 @@ def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, ad
     units in the last place of the sum of the moduli.
     """
     relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))
-    large = relative > 1.0
-    growth = np.exp(np.minimum(log_terms.real + np.where(large, relative, 0.0), 300.0)) * np.where(
-        large, 1.0, np.expm1(np.minimum(relative, 1.0)))
-    return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(log_terms.real))
+    large, logs = relative > 1.0, np.maximum(log_terms.real, _LEAST_LOG)
+    growth = np.exp(np.minimum(logs + np.where(large, relative, 0.0), 300.0))
+    growth = growth * np.where(large, 1.0, np.expm1(np.minimum(relative, 1.0)))
+    return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(logs))
 
 
 class _Fixed(NamedTuple):
@@ -194,4 +195,5 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     free = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
     tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.zeros(len(free))])
     return Contour(tilt, log_mgf, error, step, part.log_terms + normal, part.errors + 4.0 * EPSILON * np.abs(normal),
-                   -float(part.envelope.smoothed(tau2).exponent(float(y[-1]))), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf, period))
+                   -float(part.envelope.smoothed(tau2).exponent(float(y[-1]))), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf,
+                   period))

@@ -48,7 +48,7 @@ COARSEST, _FINEST = 0.08, 1e-3
 _MOST_BINS = 500_000
 _AT_ONCE = 500_000
 _MOST_USES, _MOST_KINDS = 10**6, 6
-_LEAST_LOG_DELTA = -600.0
+LEAST_LOG_DELTA = -600.0
 _NEAR = 0.02  # of epsilon: losses that need not be told apart, once they are all added up
 _LIGHT = 1e-7  # of delta may go to pairs that are not looked at, and as much to unbounded cells
 _DEEP, _LONGER = 2.0, 4.0
@@ -305,7 +305,7 @@ def convolved(composition: Composition, log_delta: float, epsilon: float, step: 
     """
     leaves = list(_leaves(composition))
     uses = sum(count for _, count in leaves)
-    if not 0 < uses <= _MOST_USES or len(leaves) > _MOST_KINDS or log_delta < _LEAST_LOG_DELTA or step < _FINEST:
+    if not 0 < uses <= _MOST_USES or len(leaves) > _MOST_KINDS or log_delta < LEAST_LOG_DELTA or step < _FINEST:
         return None
     log_tail = log_delta + math.log(_LIGHT / (4.0 * uses))
     steps = 2.0 * sum(count.bit_length() for _, count in leaves)

@@ -152,8 +152,10 @@ def lattice_tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spaci
     if points % 2 == 0:
         weights[-1] = 1.0 / points
     tables, bounds = [], []
+    # Terms below e^-600 are slow to add up, and that is far below the rules' error.
+    terms = np.exp(np.maximum(log_terms.real, -600.0) + 1j * log_terms.imag)
     for kernel in (ends, further):
-        tables.append(fft.irfft(np.conj(np.exp(log_terms) * kernel), points))
+        tables.append(fft.irfft(np.conj(terms * kernel), points))
         bounds.append(sum_error(log_terms, errors, weights * np.abs(kernel), 16.0 + 8.0 * math.log2(points)))
     return tables[0], tables[1], bounds[0], bounds[1]
 

@@ -8,11 +8,14 @@ A curve of the rest is then a curve of the whole (`Reduced`; of 1 - delta with q
 there, too). The payoff h_eps(y) = (1 - e^{eps - y})_+ lies in [0, 1], increases in y and
 obeys h_eps(y + s) = h_{eps - s}(y); from that:
 
-    truncated          The largest losses, of Q-mass q in all, are left out: E[h; nothing left out] <= E[h] <= E[h; nothing left out] + q.
-    without_negligible Y = R + S, S the sum of losses of some leaves, none of them infinite. Where S <= a, h_eps(R + S) <= h_{eps - a}(R);
+    truncated          The largest losses, of Q-mass q in all, are left out: E[h; nothing left out] <= E[h] <= E[h; nothing left out]
+    + q.
+    without_negligible Y = R + S, S the sum of losses of some leaves, none of them infinite. Where S <= a, h_eps(R + S) <= h_{eps -
+    a}(R);
                        elsewhere the payoff is at most 1: q = Q(S > a). Left: forgetting the answers of some leaves is post-processing.
     without_sampling   (P, (1-p) P + p Q) and its reverse are dominated by (P, Q) and its reverse (hockey-sticks are jointly convex), a
-                       mixture of normal shifts by the largest of them, a replaced record by two shifts; other leaves by their largest loss.
+                       mixture of normal shifts by the largest of them, a replaced record by two shifts; other leaves by their
+                       largest loss.
 
 Bounds of S, the smallest of which counts:
 

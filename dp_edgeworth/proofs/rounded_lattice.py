@@ -1,23 +1,30 @@
 """Theorem: any losses, rounded to one lattice from above and from below, and composed there by FFT.
 
-A leaf is cut into cells (`losses/cells.py`): sets of outcomes whose losses lie in [low, high], with their P- and Q-masses. By the order of
+A leaf is cut into cells (`losses/cells.py`): sets of outcomes whose losses lie in [low, high], with their P- and Q-masses. By the
+order of
 `convolution.py` (H rises when mass at l is moved to a < l < b so that its P-mass and its Q-mass stay what they are, when mass is moved
 upwards with its P-mass, and when mass is added; it falls when mass between two losses is put on one point with the same P-mass and
-Q-mass, when mass is moved downwards with its P-mass, and when mass is dropped; and convolution keeps the order) its law may be replaced by
+Q-mass, when mass is moved downwards with its P-mass, and when mass is dropped; and convolution keeps the order) its law may be
+replaced by
 
     above   every cell goes to both its bounds, these to the two lattice points around them, P-mass and Q-mass kept each time. Cells
             without an upper bound are infinite: their Q-mass is added to the upper end, once per use.
-    below   every cell is put on its mean, a loss l. Of those within half a step of the lattice point y let E+ and E- be the sums of
-            q e^{y - l} over l >= y and l < y, Pos = sum q (1 - e^{y - l}) over the former and Neg = sum q (e^{y - l} - 1) over the latter.
-            The former and the share f = min(1, Pos / Neg) of the latter go to y: their joint mean is at least y, and is lowered to
-            it. The rest of the latter is lowered to y - step. With P-masses kept, that puts E+ + f E- on y and (1 - f) e^{-step} E- on
-            y - step.
+    below   every cell is put on its mean, a loss l. Of those between the lattice points y_k and y_{k+1} let E_k, U_k and D_k be the
+    sums
+            of q e^{y_k - l}, q (e^{y_{k+1} - l} - 1) and q (1 - e^{y_k - l}). A share s_k of them goes to y_{k+1}, the rest to y_k. If
+
+                s_k U_k <= (1 - s_{k+1}) D_{k+1}        for every k,
+
+            the joint mean of what comes to y_{k+1} from both sides is at least y_{k+1}, and is lowered to it. With P-masses kept, that
+            puts s_{k-1} e^{step} E_{k-1} + (1 - s_k) E_k on y_k. Any shares are made to obey by lowering them; good ones are those with
+            equality, found from the tails towards the bulk.
 
 Both are second order in the step. The lattice of every leaf has an offset of its own, at its bulk, so that what hardly varies is hardly
 rounded. What is composed then is exact on its lattice: the theorem of `lattice.py`, whose characteristic functions are one FFT per leaf
 here, off by (16 + 8 log2 n) ulp of their sum of moduli, which is 1 (every one of log2 n butterflies rounds by a few ulp of moduli).
 
-Charged beside that: losses are moved outwards by 1e-14 of their size and of the offset's; masses: `Cells.mass_error` and (terms + 8) ulp
+Charged beside that: losses are moved outwards by 1e-14 of their size and of the offset's; masses: `Cells.mass_error` and (terms + 8)
+ulp
 per use, in the logarithm of both ends.
 """
 
@@ -41,10 +48,15 @@ from dp_edgeworth.sums.composition import Composition
 
 _OUTWARD = 1e-14
 _MOST_KINDS = 64
+_MOST_TURNS = 4  # of the period that one loss may take
+_COARSE = 0.05  # deviations: cells that show where the losses are
+_FINE, _CANDIDATES = 640, 16
 
 
 class Rounded(NamedTuple):
-    """The law of one leaf on offset + step * (first, first + 1, ...): Q-masses; what is infinite of it; relative error of the masses."""
+    """The law of one leaf on offset + step * (first, first + 1, ...): Q-masses; what is infinite of it; relative error of the
+    masses.
+    """
 
     offset: float
     first: int
@@ -89,21 +101,38 @@ def rounded_lattice(composition: Composition, tilt: float, step: float, points: 
     """
     if not (tilt > 0.0 and 0.0 < step < math.inf and points >= 16 and (others > 0.0).all()):
         raise ValueError(f"Rounding needs positive tilts, a step and 16 points. Found {tilt}, {others}, {step}, {points}.")
-    parts = list(_leaves(composition))
+    rounded = rounded_leaves(composition, step, points, log_tail)
+    if rounded is None:
+        return None
+    upper, lower = (lattice_sum(side, tilt, step, points, others) for side in rounded[:2])
+    return RoundedLattice(upper, lower, *rounded[2:])
+
+
+class RoundedLeaves(NamedTuple):
+    """All leaves with their counts, from above and from below; log of what is infinite and the error of logarithms in all."""
+
+    above: list[tuple[Rounded, int]]
+    below: list[tuple[Rounded, int]]
+    log_infinite: float
+    log_error: float
+
+
+def rounded_leaves(composition: Composition, step: float, points: int, log_tail: float) -> RoundedLeaves | None:
+    """Of every leaf up to e^{log_tail} may become infinite; None where a leaf has no cells, or too many."""
+    parts = _leaves(composition)
     if len(parts) > _MOST_KINDS:
         return None
     above, below, infinite, log_error = [], [], 0.0, 0.0
     for pllr, count in parts:
-        cells = pllr.cells(0.5 * step, log_tail)
-        sides = None if cells is None else _rounded(cells, step, points)
+        cells = _aligned(pllr, step, points, log_tail)
+        sides = None if cells is None else _rounded(*cells, step, log_tail)
         if sides is None:
             return None
         above.append((sides[0], count))
         below.append((sides[1], count))
         infinite += count * sides[0].infinite
         log_error += count * max(side.error for side in sides)
-    upper, lower = (_contour(side, tilt, step, points, others) for side in (above, below))
-    return RoundedLattice(upper, lower, math.log(infinite * (1.0 + 1e-9)) if infinite > 0.0 else -math.inf, 1.01 * log_error)
+    return RoundedLeaves(above, below, math.log(infinite * (1.0 + 1e-9)) if infinite > 0.0 else -math.inf, 1.01 * log_error)
 
 
 def _leaves(composition: Composition) -> list[tuple[Pllr, int]]:
@@ -114,20 +143,58 @@ def _leaves(composition: Composition) -> list[tuple[Pllr, int]]:
     return leaves
 
 
-def _rounded(cells: Cells, step: float, points: int) -> tuple[Rounded, Rounded] | None:
-    """A leaf from above and from below; None where its losses spread over more than all points."""
-    bounded = np.isfinite(cells.low) & np.isfinite(cells.high)
-    low, high, q = cells.low[bounded], cells.high[bounded], cells.q[bounded]
-    if not len(q) or not q.sum() > 0.0 or not (high.max() - low.min()) / step < points:
+def _aligned(pllr: Pllr, step: float, points: int, log_tail: float) -> tuple[Cells, float] | None:
+    """Cells between the lattice points and the middles between them, and the offset: a loss in the bulk. None where there are too
+    many.
+    """
+    coarse = pllr.cells(_COARSE, log_tail)
+    if coarse is None:
         return None
-    offset = float(cells.mean[bounded][np.argmax(q)])
+    kept = _kept(coarse, log_tail)
+    low, high = float(coarse.low[kept].min()), float(coarse.high[kept].max())
+    if not (high - low) / step < _MOST_TURNS * points:
+        return None
+    offset = _bulk(pllr, float(coarse.mean[np.argmax(np.where(kept, coarse.q, -1.0))]), step, log_tail)
+    first, last = math.floor(2.0 * (low - offset) / step), math.ceil(2.0 * (high - offset) / step)
+    cells = pllr.cells(offset + 0.5 * step * np.arange(first, last + 1), log_tail)
+    return None if cells is None else (cells, offset)
+
+
+def _kept(cells: Cells, log_tail: float) -> np.ndarray:
+    """Cells whose losses have bounds; not those at the top that have a Q-mass of at most e^{log_tail} in all."""
+    order = np.argsort(-cells.high, kind="stable")
+    top = np.empty(len(order))
+    top[order] = np.cumsum(cells.q[order])
+    return np.isfinite(cells.low) & np.isfinite(cells.high) & ((top > math.exp(log_tail)) | (cells.high <= 0.0))
+
+
+def _bulk(pllr: Pllr, middle: float, step: float, log_tail: float) -> float:
+    """The offset near the heaviest loss with which rounding down drops the least mass there. Any offset is valid."""
+    fine = pllr.cells(middle + step * np.linspace(-8.0, 8.0, _FINE + 1), log_tail)
+    if fine is None:
+        return middle
+    near = np.isfinite(fine.low) & np.isfinite(fine.high) & (np.abs(fine.mean - middle) < 8.0 * step) & (fine.q > 0.0)
+    losses, masses, best = fine.mean[near], fine.q[near], middle
+    for width in (0.5, 0.5 / _CANDIDATES) if near.any() else ():
+        candidates = best + step * np.linspace(-width, width, _CANDIDATES)
+        best = float(candidates[np.argmax([_below(losses, masses, float(offset), step)[1].sum() for offset in candidates])])
+    return best
+
+
+def _rounded(cells: Cells, offset: float, step: float, log_tail: float) -> tuple[Rounded, Rounded] | None:
+    """A leaf from above and from below; None where nothing is left of it."""
+    bounded = _kept(cells, log_tail)
+    low, high, q = cells.low[bounded], cells.high[bounded], cells.q[bounded]
+    if not len(q) or not q.sum() > 0.0:
+        return None
     error = cells.mass_error + EPSILON * (len(q) + 8.0)
     mean = np.minimum((cells.mean + cells.error)[bounded], high)
     share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
     bottom = np.isinf(cells.low) & np.isfinite(cells.high)
     lifted = cells.p[bottom] * np.exp(np.minimum(cells.high[bottom], 700.0))
-    infinite = float(cells.q[np.isinf(cells.high) & np.isfinite(cells.low)].sum())
-    above = _above(np.concatenate([low, high, cells.high[bottom]]), np.concatenate([q * (1.0 - share), q * share, lifted]), offset, step)
+    infinite = float(cells.q[~bounded & ~bottom].sum())
+    masses = np.concatenate([q * (1.0 - share), q * share, lifted])
+    above = _above(np.concatenate([low, high, cells.high[bottom]]), masses, offset, step)
     below = _below(np.maximum((cells.mean - cells.error)[bounded], low), q, offset, step)
     return Rounded(offset, *above, infinite, error), Rounded(offset, *below, 0.0, error)
 
@@ -144,25 +211,39 @@ def _above(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -
 
 
 def _below(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray]:
-    """Losses on the nearest lattice point or the one below that, as the module's header has it."""
+    """Losses on the two lattice points around them, as the module's header has it."""
     gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset))
-    k = np.round(gaps / step)
-    rest = gaps - k * step
-    first = int(k.min()) - 1
+    k = np.floor(gaps / step)
+    rest = np.clip(gaps - k * step, 0.0, step)
+    first = int(k.min())
     place, count = (k - first).astype(np.int64), int(k.max()) - first + 1
-    right = rest >= 0.0
-    kept = masses * np.exp(-rest)
-    above, below, = (np.bincount(place, np.where(side, kept, 0.0), count) for side in (right, ~right))
-    positive = np.bincount(place, np.where(right, masses * -np.expm1(-rest), 0.0), count)
-    negative = np.bincount(place, np.where(right, 0.0, masses * np.expm1(-rest)), count)
-    share = np.where(negative > 0.0, np.minimum(positive / np.where(negative > 0.0, negative, 1.0), 1.0), 1.0)
-    share = np.where(share < 1.0, share * (1.0 - 4.0 * EPSILON * len(losses)), share)
-    found = above + share * below
-    found[:-1] += ((1.0 - share) * below)[1:] * math.exp(-step)
-    return first, found
+    kept = np.bincount(place, masses * np.exp(-rest), count)
+    up = np.bincount(place, masses * np.expm1(step - rest), count)
+    down = np.bincount(place, masses * -np.expm1(-rest), count)
+    shares = _shares(up, down, int(np.argmax(kept)))
+    shares[-1] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(up[:-1] > 0.0, (1.0 - shares[1:]) * down[1:] / up[:-1], 1.0)
+    shares[:-1] = np.minimum(shares[:-1], most * (1.0 - 4.0 * EPSILON * (len(losses) + 8.0)))
+    return first, np.append((1.0 - shares) * kept, 0.0) + np.append(0.0, shares * kept * math.exp(step))
 
 
-def _contour(parts: list[tuple[Rounded, int]], tilt: float, step: float, points: int, others: np.ndarray) -> LatticeContour:
+def _shares(up: np.ndarray, down: np.ndarray, bulk: int) -> np.ndarray:
+    """Shares with equality as far as they lie in [0, 1]: from above down to the bulk, and from below up to it."""
+    rise, fall, count = up.tolist(), down.tolist(), len(up)
+    shares = [0.0] * count
+    for k in range(count - 2, bulk - 1, -1):
+        most = (1.0 - shares[k + 1]) * fall[k + 1]
+        shares[k] = 1.0 if most >= rise[k] else most / rise[k]
+    share = 1.0
+    for k in range(bulk):
+        lowered = share * rise[k - 1] if k > 0 else 0.0
+        share = 1.0 - lowered / fall[k] if lowered < fall[k] else 0.0
+        shares[k] = share
+    return np.array(shares)
+
+
+def lattice_sum(parts: list[tuple[Rounded, int]], tilt: float, step: float, points: int, others: np.ndarray) -> LatticeContour:
     """The theorem of `lattice.py` for the sum of laws that are lattice laws to the last bit."""
     log_terms, errors = np.zeros(points // 2 + 1, complex), np.zeros(points // 2 + 1)
     log_mgf, log_mgf_error, origin, size = 0.0, 0.0, 0.0, 0.0

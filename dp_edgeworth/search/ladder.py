@@ -1,6 +1,7 @@
 """Where things happen: K on a ladder of tilts around the saddle point, and first guesses of epsilon and delta read off it.
 
-A ladder has 17 tilts c = 2^{k/3} (of 1 - delta: odds -c / (1 + c) = 2^{k/3}), moved until what is looked for lies inside. Tilts come from
+A ladder has 17 tilts c = 2^{k/3} (of 1 - delta: odds -c / (1 + c) = 2^{k/3}), moved until what is looked for lies inside. Tilts come
+from
 this fixed grid and are rounded so that neither c + 1 nor -1 - c is: K of a mirrored direction at c is K of the other one at -1 - c.
 """
 
@@ -125,7 +126,8 @@ def _moved_ladder(composition: Composition, first: float, complement: bool,
         step = move(rungs)
         if step == 0 or not least < middle + step <= most:
             return composition, rungs
-        if not complement and step > 0 and tilts[-1] * abs(composition.largest_loss) > _STEEPEST and composition.spacing is None:
+        steepness = tilts[-1] * abs(composition.largest_loss)
+        if not complement and step > 0 and _STEEPEST < steepness < math.inf and composition.spacing is None:
             return None
         least, most = (middle, most) if step > 0 else (least, middle - 1)
         middle += step
@@ -133,7 +135,9 @@ def _moved_ladder(composition: Composition, first: float, complement: bool,
 
 
 def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], np.ndarray]) -> Rungs:
-    """More rungs around the best one, where K turns so sharply that its neighbours are of no use: c times the score rises by more than 6."""
+    """More rungs around the best one, where K turns so sharply that its neighbours are of no use: c times the score rises by more
+    than 6.
+    """
     for _ in range(_MOST_SHARPENED):
         best, tilts = int(score(rungs).argmin()), rungs.tilts
         loss = tilts[best] * (score(rungs) - score(rungs)[best])

@@ -39,7 +39,7 @@ _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out wh
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
 _MOST_FAILURES = 3
-_FIRST_POINTS, _MOST_POINTS, _MOST_ROUNDED = 1 << 13, 1 << 19, 4  # of a rounded lattice
+_FIRST_POINTS, _MOST_POINTS, _MOST_ROUNDED = 1 << 12, 1 << 15, 3  # of a rounded lattice
 _LIGHT = 1e-7  # of delta may go to cells without a largest loss
 
 
@@ -97,14 +97,19 @@ def _one_by_one(refine: Callable[..., tuple[Curve | None, Proved]]) -> Callable[
     def run(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
         tried: list[int] = []
         failures = 0
-        while failures < _MOST_FAILURES and len(left := np.setdiff1d(question.open(found, floor), tried)):
+        while failures < _MOST_FAILURES:
+            left = question.open(found, floor)
+            if tried:
+                left = np.setdiff1d(left, tried)
+            if not len(left):
+                break
             number = int(left[len(left) // 2])
             tried.append(number)
             try:
                 curve, found = refine(problem, question, found, floor, number, _RESERVE if len(left) > 2 else 0.0)
             except RuleTooLargeError:
                 curve = None
-            if curve is not None:
+            if curve is not None and len(left) > 1:
                 found = _served(problem, question, curve, found, floor, left[left != number], number)
             failures += number in question.open(found, floor)
         return found
@@ -183,8 +188,8 @@ def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem
             found = found.met(own, [number])
             if number not in question.open(found, floor):
                 break
-            charged = math.log(raw.upper.infinite) if raw.upper.infinite > 0.0 else -math.inf
-            if isinstance(question, DeltaAt) and charged > math.log(max(float(own.upper[0]), 1e-300)) - 2.0 and log_delta > -600.0 + drop:
+            hidden = isinstance(question, DeltaAt) and raw.upper.infinite > 0.1 * max(float(own.upper[0]), 1e-300)
+            if hidden and log_delta - drop > convolution.LEAST_LOG_DELTA:
                 log_delta, drop = log_delta - drop, 2.0 * drop  # what was charged for a larger delta hides this one
                 continue
             wanted, width = question.wanted(found, number), float(own.upper[0] - own.lower[0])
@@ -207,15 +212,17 @@ def _rounded(problem: Problem, question: Question, found: Proved, floor: np.ndar
     curve: Curve | None = None
     if question.complement(problem.rest, number):
         return None, found
-    place = question.place(problem.rest, problem.whole, number)
-    points = _FIRST_POINTS
+    log_share = math.log(_LIGHT)
+    current = _without_rare(problem, question, found, number, log_share).rest if problem.rest.has_tail else problem.rest
+    place, points = question.place(current, problem.whole, number), _FIRST_POINTS  # what becomes infinite needs no room on the lattice
     for _ in range(_MOST_ROUNDED):
         choice = None if place is None else plan(place, question.tolerance * max(1.0, abs(place.epsilon)), place.slope, reserve)
         if place is None or choice is None:
             break
-        log_tail = place.log_g + math.log(_LIGHT) - math.log(problem.rest.total)
+        log_tail = place.log_g + log_share - math.log(problem.rest.total)
         others = choice.others[[0, len(choice.others) // 2, place.best, -1]]
-        raw = rounded_lattice(problem.rest, choice.tilt, choice.period / points, points, np.unique(others[others != choice.tilt]), log_tail)
+        others = np.unique(others[others != choice.tilt])
+        raw = rounded_lattice(problem.rest, choice.tilt, choice.period / points, points, others, log_tail)
         if raw is None:
             break
         curve = problem.curve(raw)
@@ -270,8 +277,8 @@ TABLE = (
     Method("closed form", _always, _closed),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
-    Method("rounded lattice", _always, _one_by_one(_rounded)),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
+    Method("rounded lattice", _always, _one_by_one(_rounded)),
     Method("contour", _always, _contours()),
     Method("contour, rare losses out", _has_tail, _contours(truncated=True)),
     Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True)),
@@ -287,11 +294,11 @@ def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndar
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if not len(question.open(found, floor)):
-            break
         if method.applies(problem, question, found):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:
-                pass
+                continue
+            if not len(question.open(found, floor)):
+                break
     return found

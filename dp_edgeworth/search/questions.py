@@ -106,8 +106,10 @@ class EpsilonOf(Question):
         return largest_loss.epsilon_bounds(composition, self.targets)
 
     def narrow(self, found: Proved) -> np.ndarray:
+        """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
         with np.errstate(invalid="ignore"):
-            return (found.upper - found.lower <= self.tolerance * np.maximum(1.0, found.lower)) | (found.lower == np.inf)
+            close = found.upper - found.lower <= self.tolerance * np.maximum(1.0, found.lower)
+        return (close & ((found.lower > 0.0) | (found.upper <= _WIDE * self.tolerance))) | (found.lower == np.inf)
 
     def complement(self, composition: Composition, number: int) -> bool:
         return bool(self.targets[number] > _LARGE_DELTA)

@@ -29,6 +29,7 @@ _CACHED_NODES = 4_000_000
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
 _FEW_LEAVES = 64
+_KEPT_RUNGS = 16
 
 
 class Rungs(NamedTuple):
@@ -57,10 +58,13 @@ class Composition:
         self.log_tail, self.mirrored, self.paired = log_tail, mirrored, paired
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
+        self._rungs: dict[bytes, Rungs] = {}
 
     @functools.cached_property
     def counts(self) -> dict[Pllr, int]:
-        """How often each PLLR of this direction occurs; a few are ordered by name, so that rounding does not depend on how they came."""
+        """How often each PLLR of this direction occurs; a few are ordered by name, so that rounding does not depend on how they
+        came.
+        """
         counts = {reverse(pllr): count for pllr, count in self.sums.counts.items()} if self.mirrored else self.sums.counts
         return dict(sorted(counts.items(), key=lambda leaf: repr(leaf[0]))) if len(counts) <= _FEW_LEAVES else counts
 
@@ -177,9 +181,17 @@ class Composition:
         return Demand(min(0.0, min(tilts) + 1.0), max(1.0, max(tilts) + 1.0), frequency,
                       4.0 * math.ceil(math.log(max(self.total, 1.0)) / 4.0), self.log_tail, turning)
 
-    @np.errstate(over="ignore", invalid="ignore")
     def rungs(self, tilts: np.ndarray) -> Rungs:
-        """K at tilts > -1, from the shared sums."""
+        """K at tilts > -1, from the shared sums; the last few ladders are kept."""
+        key = tilts.tobytes()
+        if key not in self._rungs:
+            if len(self._rungs) >= _KEPT_RUNGS:
+                self._rungs.clear()
+            self._rungs[key] = self._evaluated(tilts)
+        return self._rungs[key]
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _evaluated(self, tilts: np.ndarray) -> Rungs:
         signed = tuple((-1.0 - tilts if self.mirrored else tilts).tolist())
         if self.paired:  # one vector, the same whoever asks
             signed = (*tilts.tolist(), *(-1.0 - tilts).tolist())
@@ -267,7 +279,9 @@ class Composition:
 
 
 def rule_error(tilts: np.ndarray) -> np.ndarray:
-    """What the quadrature rules can do to K: e^-40 of each leaf's over its count, at s = c + 1 and, for the control variate, at 0 and 1."""
+    """What the quadrature rules can do to K: e^-40 of each leaf's over its count, at s = c + 1 and, for the control variate, at 0
+    and 1.
+    """
     return 1e-17 * (2.0 + np.abs(tilts))
 
 

@@ -67,7 +67,8 @@ class Envelope:
     @classmethod
     def of(cls, leaves: Iterable[tuple[Block, Transform]], tilt: float, variance: float) -> Envelope:
         """Of leaves with their transforms at one tilt, and Gaussians."""
-        return cls(sum((nested_uniforms(block, transform.log_mgf, tilt) for block, transform in leaves), np.zeros(len(LENGTHS))), variance)
+        return cls(sum((nested_uniforms(block, transform.log_mgf, tilt) for block, transform in leaves), np.zeros(len(LENGTHS))),
+        variance)
 
     def smoothed(self, tau2: float) -> Envelope:
         """With one more Gaussian mechanism of squared shift tau^2."""

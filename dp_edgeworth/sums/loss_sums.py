@@ -67,7 +67,7 @@ class Cgf:
         tilts = np.array(self.tilts)
         result = np.zeros((4, len(tilts)))
         if variance > 0.0:
-            result[:] = 0.5 * variance * tilts * (tilts + 1.0), variance * (tilts + 0.5), np.full(len(tilts), variance), 0.0
+            result[0], result[1], result[2] = 0.5 * variance * tilts * (tilts + 1.0), variance * (tilts + 0.5), variance
             result[3] = 4.0 * EPSILON * np.abs(result[0])
         for block in leaves:
             members, nodes = block.rule.values.shape

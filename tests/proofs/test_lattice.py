@@ -6,14 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
+from dp_edgeworth.proofs.closed_forms import closed_form
+from dp_edgeworth.proofs.spectral import positive_tilt
 
 from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
 from dp_edgeworth.losses.gaussian_noise import NormalMixture
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
-from dp_edgeworth.proofs.closed_forms import closed_form
 from dp_edgeworth.proofs.lattice import LatticeContour, contour
-from dp_edgeworth.proofs.spectral import positive_tilt
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.direction import Direction

@@ -13,6 +13,7 @@ import pytest
 from cases import gaussian, repeated, sampled
 from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, log_mass, log_mass_below, log_masses, start_of
 from scipy import special, stats
 
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
@@ -20,7 +21,6 @@ from dp_edgeworth.losses.operations import Mixed, reverse
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
 from dp_edgeworth.proofs import spectral, strata
-from dp_edgeworth.proofs.pieces import Large, Small, Trimmed, is_heavy, line, log_mass, log_mass_below, log_masses, start_of
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 

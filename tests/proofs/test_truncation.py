@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from cases import gaussian, repeated, sampled
 from dp_accounting import NeighboringRelation
+from dp_edgeworth.proofs.spectral import contour, positive_tilt
 from scipy import special
 
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift, NormalMixture, subsample
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
-from dp_edgeworth.proofs.spectral import contour, positive_tilt
 from dp_edgeworth.sums.composition import Composition
 
 LEAVES = [subsample(GaussianShift(1.5), 1e-4), NormalMixture((0.0, 0.4, 1.2), (1 - 3e-4, 1e-4, 2e-4)),

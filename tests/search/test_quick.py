@@ -13,6 +13,8 @@ import dp_accounting as dpa
 import numpy as np
 import pytest
 from cases import AR, RO, composed, gaussian, laplace, reference_event, reference_rows, repeated, sampled
+from dp_edgeworth.search.conversion import epsilon_bounds
+from dp_edgeworth.sums.leaf_sums import Ladder, Spectrum
 
 import dp_edgeworth
 from dp_edgeworth import EdgeworthIntervalAccountant
@@ -20,11 +22,9 @@ from dp_edgeworth.losses.mechanisms import directions
 from dp_edgeworth.losses.operations import Reversed
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.search import quick
-from dp_edgeworth.search.conversion import epsilon_bounds
 from dp_edgeworth.sums import leaf_sums
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.leaf_sums import Ladder, Spectrum
 
 STEP = sampled(0.02, gaussian(0.9))
 MIXED = composed(repeated(STEP, 2_000), repeated(sampled(0.1, laplace(1.5)), 300), repeated(gaussian(40.0), 100))
