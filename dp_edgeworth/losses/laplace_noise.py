@@ -82,11 +82,15 @@ class LaplaceShift(Pllr):
         x = np.linspace(0.0, mu, int(count) + 1)
         if isinstance(cuts, np.ndarray):
             x = np.unique(np.concatenate([[0.0], np.clip(0.5 * (cuts + mu), 0.0, mu), [mu]]))
+            x = np.append(x[:-1][np.diff(x) > 1e-9 * mu], mu)
+            x[0] = 0.0
         share = -0.5 * np.expm1(-np.diff(x))
         p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])
+        q = np.concatenate([[0.5 * math.exp(-mu)], np.exp(x[1:] - mu) * share, [0.5]])
         low, high = (np.concatenate([[-mu], 2.0 * ends - mu, [mu]]) for ends in (x[:-1], x[1:]))
-        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, p[::-1],
-                     8.0 * EXP_ERROR * (1.0 + count + mu))
+        rounding = mu / float(np.diff(x).min())  # of the length of the shortest cell
+        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, q,
+                     8.0 * EXP_ERROR * (1.0 + rounding + mu))
 
 
 def _steep(mu: float, near: float, demand: Demand) -> Rule:

@@ -323,3 +323,27 @@ def test_losses_above_the_largest_kept_one_are_as_rare_as_asked(pair, shifts, we
         x = mp.findroot(lambda x: loss(x) - bound, (mp.mpf(0), mp.mpf(60)), solver="anderson", tol=1e-30)
         beyond = mp.fsum(mp.mpf(w) * mp.erfc((x - c) / mp.sqrt(2)) / 2 for c, w in zip(shifts, weights, strict=True))
         assert beyond <= mp.exp(log_tail) * (1 + mp.mpf(10) ** -12)
+
+
+CUT = [GaussianShift(0.7), LaplaceShift(2.0), NormalMixture((0.0, 0.5, 2.0), (0.6, 0.3, 0.1)), SampledReplacement(1.5, 0.2),
+       SampledWithoutReplacement(1.5, 0.2), subsample(LaplaceShift(2.0), 0.5), reverse(subsample(LaplaceShift(2.0), 0.5)),
+       subsample(GaussianShift(0.7), 0.01), Mixed((0.3, 0.7), (LaplaceShift(1.0), GaussianShift(2.0)))]
+
+
+@pytest.mark.parametrize("cuts", [0.1, np.array([-1.3, -0.2, 0.05, 0.06, 0.5, 1.9])], ids=["equal", "given"])
+@pytest.mark.parametrize("pair", CUT, ids=lambda pair: type(pair).__name__)
+def test_cells_are_the_pair(pair, cuts):
+    """Masses of P and of Q add up to 1, log(q / p) lies in the cell, and told cells only nobody knows more: H of the cells is below."""
+    found = pair.cells(cuts, -60.0)
+    assert math.fsum(found.p) == pytest.approx(1.0, abs=1e-12) and math.fsum(found.q) == pytest.approx(1.0, abs=1e-12)
+    known = (found.p > 1e-20) & (found.q > 1e-20)
+    mean = np.log(found.q[known] / found.p[known])
+    assert np.all((mean >= found.low[known] - 1e-9) & (mean <= found.high[known] + 1e-9))
+    assert mean == pytest.approx(found.mean[known], abs=1e-9)
+    rule = pair.rule(Demand(0.0, 1.0, 50.0))
+    for epsilon in (0.0, 0.3, 1.0):
+        whole = (np.exp(rule.log_weights + rule.values) * np.maximum(-np.expm1(epsilon - rule.values), 0.0)).sum()
+        told = np.maximum(found.q - math.exp(epsilon) * found.p, 0.0).sum()
+        assert told <= whole + 1e-4  # the rule is not made for a kink
+    if isinstance(cuts, float):
+        assert told >= 0.9 * whole

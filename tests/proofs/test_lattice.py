@@ -14,9 +14,8 @@ from dp_edgeworth.losses.gaussian_noise import NormalMixture
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
 from dp_edgeworth.proofs.lattice import LatticeContour, contour
-from dp_edgeworth.search import conversion
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 
 DELTAS = (0.9, 0.3, 1e-5, 1e-12, 1e-100)
 
@@ -165,7 +164,7 @@ def test_small_losses_on_a_lattice_in_sixty_digits(scale, share):
         p = float(answer)
         pair = Atoms((1.0 - p, p), (p, 1.0 - p), losses=(scale, -scale))
         composition = Composition({pair: count})
-        found = conversion.epsilon_bounds([Direction(composition, composition)], np.array([target]), 1e-6)
+        found = answers.epsilon_bounds([composition], np.array([target]), 1e-6)
         lower, upper = found.lower[0], found.upper[0]
         # the masses are floats
         slack = mpmath.mpf(1e-9) * scale

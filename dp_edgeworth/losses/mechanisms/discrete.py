@@ -14,56 +14,44 @@ from dp_edgeworth import validation
 from dp_edgeworth.events.own_events import PllrMomentsDpEvent
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.known_moments import PllrMoments
-from dp_edgeworth.losses.mechanisms.registry import (
-    AR,
-    NO_LOSS,
-    NON_PRIVATE,
-    RO,
-    RS,
-    Directions,
-    UnsupportedLeafError,
-    mirrored,
-    refuse,
-    register_if_known,
-    register_mechanism,
-    require,
-)
+from dp_edgeworth.losses.mechanisms import registry
+from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, NON_PRIVATE, RO, RS, Directions
 from dp_edgeworth.losses.pllr import Pllr
 
 _MOST_ATOMS = 2_000_000  # lattices with more points are refused
 _BEYOND = 1e-318
 
 
-@register_mechanism(dp_event.NoOpDpEvent)
+@registry.register_mechanism(dp_event.NoOpDpEvent)
 def _no_op(event: dp_event.NoOpDpEvent, relation: NeighboringRelation) -> Directions:
     return NO_LOSS
 
 
-@register_mechanism(dp_event.NonPrivateDpEvent)
+@registry.register_mechanism(dp_event.NonPrivateDpEvent)
 def _non_private(event: dp_event.NonPrivateDpEvent, relation: NeighboringRelation) -> Directions:
     return NON_PRIVATE
 
 
-@register_mechanism(dp_event.DiscreteLaplaceDpEvent, samplable=True)
+@registry.register_mechanism(dp_event.DiscreteLaplaceDpEvent, samplable=True)
 def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between."""
-    require(event, relation, AR, RS)
+    registry.require(event, relation, AR, RS)
     a = validation.at_least_zero("noise_parameter", event.noise_parameter)
     s = validation.integer("sensitivity", event.sensitivity, 1)
     if a == 0.0 or math.isinf(a):
         return NON_PRIVATE
     if s > _MOST_ATOMS:
-        raise UnsupportedLeafError(event, f"`sensitivity` must be at most {_MOST_ATOMS}. Found {s}.")
+        raise registry.UnsupportedLeafError(event, f"`sensitivity` must be at most {_MOST_ATOMS}. Found {s}.")
     side = 1.0 / (1.0 + math.exp(-a))
     middle = [math.tanh(a / 2.0) * math.exp(-a * k) for k in range(1, s)]
     masses = (side, *middle, math.exp(-a * s) * side)
-    return mirrored(Atoms(masses, masses[::-1], losses=tuple(a * (2 * k - s) for k in range(s + 1))))
+    return registry.mirrored(Atoms(masses, masses[::-1], losses=tuple(a * (2 * k - s) for k in range(s + 1))))
 
 
-@register_mechanism(dp_event.RandomizedResponseDpEvent)
+@registry.register_mechanism(dp_event.RandomizedResponseDpEvent)
 def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Three outcomes (own bucket, the neighbour's, the others); against the uniform law under REPLACE_SPECIAL."""
-    require(event, relation, RO, RS)
+    registry.require(event, relation, RO, RS)
     noise = validation.probability("noise_parameter", event.noise_parameter)
     k = validation.integer("num_buckets", event.num_buckets, 1)
     if k == 1 or noise == 1.0:
@@ -76,7 +64,7 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
         return Atoms((1.0 / k, (k - 1) / k), (own, (k - 1) * other), losses=(math.log1p((k - 1) * (1.0 - noise)), math.log(noise)))
     ratio = (1.0 - noise) * k / noise
     loss = math.log1p(ratio) if ratio < math.inf else math.log((1.0 - noise) * k + noise) - math.log(noise)
-    return mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
+    return registry.mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 
 def _epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
@@ -86,27 +74,27 @@ def _epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
     high, low = (1.0 - delta) * special.expit(epsilon), (1.0 - delta) * special.expit(-epsilon)
     if epsilon == 0.0 and delta == 0.0:
         return NO_LOSS
-    return mirrored(Atoms((0.0, low, high, delta), (delta, high, low, 0.0), losses=(math.inf, epsilon, -epsilon, -math.inf)))
+    return registry.mirrored(Atoms((0.0, low, high, delta), (delta, high, low, 0.0), losses=(math.inf, epsilon, -epsilon, -math.inf)))
 
 
-@register_if_known("EpsilonDeltaDpEvent")
+@registry.register_if_known("EpsilonDeltaDpEvent")
 def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
     return _epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta))
 
 
-@register_if_known("ExponentialMechanismDpEvent")
+@registry.register_if_known("ExponentialMechanismDpEvent")
 def _exponential_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
     return _epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), 0.0)
 
 
-@register_if_known("DiscreteGaussianDpEvent", samplable=True)
+@registry.register_if_known("DiscreteGaussianDpEvent", samplable=True)
 def _discrete_gaussian_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
     """P(x) proportional to e^{-x^2 / (2 sigma^2)} on the integers, Q shifted by the sensitivity."""
-    require(event, relation, AR, RS)
+    registry.require(event, relation, AR, RS)
     sigma = validation.at_least_zero("sigma", event.sigma)
     s = validation.integer("sensitivity", event.sensitivity, 0)
     if validation.integer("dimension", getattr(event, "dimension", 1), 1) != 1:
-        raise UnsupportedLeafError(event, f"`dimension` must be 1. Found {validation.shown(event.dimension)}.")
+        raise registry.UnsupportedLeafError(event, f"`dimension` must be 1. Found {validation.shown(event.dimension)}.")
     if s == 0:
         return NO_LOSS
     if sigma == 0.0:
@@ -132,14 +120,14 @@ def _discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
     return Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), known, (math.inf, *losses, -math.inf))
 
 
-@register_mechanism(PllrMomentsDpEvent)
+@registry.register_mechanism(PllrMomentsDpEvent)
 def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> Directions:
     """X and Y of one direction; the other one is (-Y, -X)."""
     pair = PllrMoments.validated(event)
     return Directions(pair, pair.reversed())
 
 
-refuse(dp_event.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
-refuse(dp_event.RepeatAndSelectDpEvent, "it is known by Renyi bounds of the selection only, which no single pair attains.")
-refuse(dp_event.SampledWithReplacementDpEvent,
+registry.refuse(dp_event.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
+registry.refuse(dp_event.RepeatAndSelectDpEvent, "it is known by Renyi bounds of the selection only, which no single pair attains.")
+registry.refuse(dp_event.SampledWithReplacementDpEvent,
        "how often a record is drawn is random, and its worst case differs from epsilon to epsilon.")

@@ -11,31 +11,9 @@ from scipy import stats
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.tree import leaves
+from dp_edgeworth.losses.mechanisms import registry, rounded_pairs
 from dp_edgeworth.losses.mechanisms.additive import mixture_parameters
-from dp_edgeworth.losses.mechanisms.registry import (
-    AR,
-    NO_LOSS,
-    NON_PRIVATE,
-    RO,
-    RS,
-    Directions,
-    UnsupportedLeafError,
-    both,
-    directions,
-    is_samplable,
-    register_mechanism,
-    require,
-)
-from dp_edgeworth.losses.mechanisms.rounded_pairs import (
-    mixture,
-    normal,
-    positive,
-    rounded_up,
-    sampled,
-    sampled_gaussian,
-    shift_of,
-    symmetric,
-)
+from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, NON_PRIVATE, RO, RS, Directions
 from dp_edgeworth.losses.operations import Mixed, reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledWithoutReplacement
@@ -48,20 +26,20 @@ def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: 
         if isinstance(leaf, dp_event.NonPrivateDpEvent):
             return math.inf
         if not isinstance(leaf, dp_event.GaussianDpEvent):
-            raise UnsupportedLeafError(event, f"{message} Found {validation.shown(leaf)}.")
+            raise registry.UnsupportedLeafError(event, f"{message} Found {validation.shown(leaf)}.")
         noise = validation.at_least_zero("noise_multiplier", leaf.noise_multiplier)
         without_noise |= noise == 0.0
-        total = min(math.hypot(total, math.sqrt(count) * shift_of(noise, AR)), sys.float_info.max)
+        total = min(math.hypot(total, math.sqrt(count) * rounded_pairs.shift_of(noise, AR)), sys.float_info.max)
     return math.inf if without_noise else total
 
 
-@register_mechanism(dp_event.PoissonSampledDpEvent)
+@registry.register_mechanism(dp_event.PoissonSampledDpEvent)
 def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Probabilities of nested samplings multiply; then one additive noise, or Gaussians of combined shift."""
     p, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
         share = validation.probability("sampling_probability", inner.sampling_probability)
-        p, inner = positive(p * share) if p > 0.0 and share > 0.0 else 0.0, inner.event
+        p, inner = rounded_pairs.positive(p * share) if p > 0.0 and share > 0.0 else 0.0, inner.event
     if not isinstance(inner, dp_event.DpEvent):
         raise ValueError(f"`event` must be a `DpEvent`. Found {validation.shown(inner)}.")
     contents = list(leaves(inner))
@@ -71,19 +49,20 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
     message = ("Subevent of `PoissonSampledDpEvent` must be one additive noise mechanism, or a composition of "
                "`GaussianDpEvent`s.")
     if all(isinstance(leaf, dp_event.GaussianDpEvent | dp_event.NonPrivateDpEvent) for leaf, _ in contents):
-        return sampled_gaussian(_combined_shift(event, inner, message), p, relation)
+        return rounded_pairs.sampled_gaussian(_combined_shift(event, inner, message), p, relation)
     leaf, count = contents[0]
-    if len(contents) > 1 or count > 1 or not is_samplable(leaf):
-        raise UnsupportedLeafError(event, f"{message} Found {validation.shown(inner)}.")
-    require(event, relation, AR, RS)
-    base = directions(leaf, relation)
+    if len(contents) > 1 or count > 1 or not registry.is_samplable(leaf):
+        raise registry.UnsupportedLeafError(event, f"{message} Found {validation.shown(inner)}.")
+    registry.require(event, relation, AR, RS)
+    base = registry.directions(leaf, relation)
     if p == 0.0:
         return NO_LOSS
     if base is NO_LOSS or base is NON_PRIVATE:
         return base
     if isinstance(leaf, dp_event.MixtureOfGaussiansDpEvent):
         noise, shifts, weights = mixture_parameters(leaf)
-        return mixture(noise, [0.0, *shifts], (1.0 - p, *(positive(p * weight) if weight > 0 else 0.0 for weight in weights)))
+        shares = (rounded_pairs.positive(p * weight) if weight > 0 else 0.0 for weight in weights)
+        return rounded_pairs.mixture(noise, [0.0, *shifts], (1.0 - p, *shares))
     return _sampled_directions(base, p)
 
 
@@ -91,14 +70,14 @@ def _sampled_directions(base: Directions, p: float) -> Pllr | Directions:
     """Of both: without the record it is P of "remove", and Q of "add", that the record is mixed into."""
     (remove, with_record), scales = (base.remove, reverse(base.add)), [pair.loss_scale or 1.0 for pair in base]
     if remove == with_record:
-        return sampled(remove, p, scales[0])
-    return Directions(sampled(remove, p, scales[0]), reverse(sampled(with_record, p, scales[1])))
+        return rounded_pairs.sampled(remove, p, scales[0])
+    return Directions(rounded_pairs.sampled(remove, p, scales[0]), reverse(rounded_pairs.sampled(with_record, p, scales[1])))
 
 
-@register_mechanism(dp_event.SampledWithoutReplacementDpEvent)
+@registry.register_mechanism(dp_event.SampledWithoutReplacementDpEvent)
 def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Each step is dominated only by the symmetric curve min(f_p, f_p^-1)**, with twice the sensitivity."""
-    require(event, relation, RO)
+    registry.require(event, relation, RO)
     size = validation.integer("source_dataset_size", event.source_dataset_size, 1)
     sample = validation.integer("sample_size", event.sample_size, 0)
     if sample > size:
@@ -109,15 +88,16 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
         return NO_LOSS
     if math.isinf(shift):
         return NON_PRIVATE
-    mu, p = positive(2.0 * shift), sample / size
+    mu, p = rounded_pairs.positive(2.0 * shift), sample / size
     if sample == size:
-        return normal(mu)
+        return rounded_pairs.normal(mu)
     if p == 1.0:  # rounded up
-        return rounded_up(normal(mu), symmetric(SampledWithoutReplacement, mu, math.nextafter(1.0, 0.0)).dominated)
-    return symmetric(SampledWithoutReplacement, mu, p)
+        below = rounded_pairs.symmetric(SampledWithoutReplacement, mu, math.nextafter(1.0, 0.0)).dominated
+        return rounded_pairs.rounded_up(rounded_pairs.normal(mu), below)
+    return rounded_pairs.symmetric(SampledWithoutReplacement, mu, p)
 
 
-@register_mechanism(dp_event.TruncatedSubsampledGaussianDpEvent)
+@registry.register_mechanism(dp_event.TruncatedSubsampledGaussianDpEvent)
 def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089).
 
@@ -133,10 +113,10 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
         return NO_LOSS
     if noise == 0.0:
         return NON_PRIVATE
-    plain = sampled_gaussian(shift_of(noise, AR), p, relation)
+    plain = rounded_pairs.sampled_gaussian(rounded_pairs.shift_of(noise, AR), p, relation)
     full = float(stats.binom.sf(float(batch - 1), float(size - 1), p))
     if full == 0.0:
         return plain
-    conditional = min(1.0, positive(float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size))
-    displaced = sampled_gaussian(positive(2.0 * shift_of(noise, AR)), conditional, RO)
-    return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(both(displaced), both(plain), strict=True)))
+    conditional = min(1.0, rounded_pairs.positive(float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size))
+    displaced = rounded_pairs.sampled_gaussian(rounded_pairs.positive(2.0 * rounded_pairs.shift_of(noise, AR)), conditional, RO)
+    return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(registry.both(displaced), registry.both(plain), strict=True)))

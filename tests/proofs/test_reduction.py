@@ -15,8 +15,8 @@ from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.operations import Reversed, Subsampled
 from dp_edgeworth.losses.rules import Demand
-from dp_edgeworth.proofs import negligible
-from dp_edgeworth.search import conversion
+from dp_edgeworth.proofs import reduction
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 
 ONE = {"discrete laplace": de.DiscreteLaplaceDpEvent(1.0, 1), "laplace": de.LaplaceDpEvent(1.0),
@@ -94,7 +94,7 @@ def test_the_sum_of_small_losses_exceeds_the_shift_as_rarely_as_promised():
     b, count, log_mass = 0.01, 400, -12.0
     answer = 1.0 / (1.0 + math.exp(-b))
     leaf, large = Atoms((1 - answer, answer), (answer, 1 - answer)), Atoms((0.01, 0.99), (0.99, 0.01))
-    split = negligible.split(Composition({leaf: count, large: 1}), 3.0, log_mass)
+    split = reduction.without_negligible(Composition({leaf: count, large: 1}), 3.0, log_mass)
     assert split.rest.counts == {large: 1} and split.log_mass == log_mass and split.shift < b * count
     most = math.floor((split.shift / b + count) / 2)  # of the positive losses
     assert special.bdtrc(most, count, answer) <= math.exp(log_mass)
@@ -102,10 +102,10 @@ def test_the_sum_of_small_losses_exceeds_the_shift_as_rarely_as_promised():
 
 def test_what_is_not_negligible_is_kept():
     large, small = LaplaceShift(1.0), LaplaceShift(1e-9)
-    assert negligible.split(Composition({large: 1, LaplaceShift(2.0): 3}), 1e-7, -30.0) is None
-    assert negligible.split(Composition({small: 5}), 1e-7, -30.0) is None
-    assert negligible.split(Composition({small: 5, LaplaceShift(2e-9): 1}), 1e-7, -30.0) is None  # nothing would be left
-    split = negligible.split(Composition({large: 1, small: 5}), 1e-7, -30.0)
+    assert reduction.without_negligible(Composition({large: 1, LaplaceShift(2.0): 3}), 1e-7, -30.0) is None
+    assert reduction.without_negligible(Composition({small: 5}), 1e-7, -30.0) is None
+    assert reduction.without_negligible(Composition({small: 5, LaplaceShift(2e-9): 1}), 1e-7, -30.0) is None  # nothing would be left
+    split = reduction.without_negligible(Composition({large: 1, small: 5}), 1e-7, -30.0)
     assert split.rest.counts == {large: 1} and split.log_mass == -math.inf
     assert split.shift == pytest.approx(5e-9, rel=1e-6)
 
@@ -149,6 +149,7 @@ def test_what_was_not_composed_is_paid_for():
     without = EdgeworthIntervalAccountant().compose(gaussian).get_epsilon_interval(1e-5)
     tight = EdgeworthIntervalAccountant(tolerance=1e-11).compose(both).get_epsilon_interval(1e-5)
     assert tight.lower > without.upper + 1e-8
-    loose = conversion.epsilon_bounds(EdgeworthIntervalAccountant().compose(both)._directions(), np.array([1e-5]), 0.1)
+    loose = answers.epsilon_bounds(EdgeworthIntervalAccountant().compose(both)._compositions(), np.array([1e-5]), 0.1)
     assert loose.lower[0] <= tight.upper and loose.upper[0] >= tight.upper
-    assert negligible.split(EdgeworthIntervalAccountant().compose(both)._directions()[0].upper, 0.005, math.log(1e-14)) is not None
+    whole = EdgeworthIntervalAccountant().compose(both)._compositions()[0]
+    assert reduction.without_negligible(whole, 0.005, math.log(1e-14)) is not None
