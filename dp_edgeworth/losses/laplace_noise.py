@@ -84,8 +84,9 @@ class LaplaceShift(Pllr):
             x = np.unique(np.concatenate([[0.0], np.clip(0.5 * (cuts + mu), 0.0, mu), [mu]]))
         share = -0.5 * np.expm1(-np.diff(x))
         p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])
+        q = np.concatenate([[0.5 * math.exp(-mu)], np.exp(x[1:] - mu) * share, [0.5]])
         low, high = (np.concatenate([[-mu], 2.0 * ends - mu, [mu]]) for ends in (x[:-1], x[1:]))
-        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, p[::-1],
+        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, q,
                      8.0 * EXP_ERROR * (1.0 + count + mu))
 
 
