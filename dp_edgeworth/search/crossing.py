@@ -92,7 +92,8 @@ def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: f
     """Ends to 1e-13 where the curve's own bounds cross the deltas, on any scale: for curves without a usable slope."""
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
     sign, count = (-1.0 if curve.complement else 1.0), len(deltas)
-    goals = sign * targets + np.array([1.0, 0.0, -1.0])[:, None] * slack
+    with np.errstate(invalid="ignore"):  # where slack is infinite, nothing is proved
+        goals = sign * targets + np.array([1.0, 0.0, -1.0])[:, None] * slack
 
     def excess(epsilons: np.ndarray) -> np.ndarray:
         """Bounds of delta from below, in the middle, from above, each less what it must be compared with: decreasing."""
