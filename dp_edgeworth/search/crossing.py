@@ -96,7 +96,7 @@ def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: f
     """
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
     sign = -1.0 if curve.complement else 1.0
-    middle = _bracketed(lambda eps: _excess(curve, eps, 1, sign, targets, 0.0 * slack), (1, len(deltas)), most)[0][0]
+    middle = _bracketed(lambda eps: _excess(curve, eps, 1, sign, targets, np.zeros(len(slack))), (1, len(deltas)), most)[0][0]
     wider = middle * (1.0 + 1e-5) + 1e-300
     here, there = curve.bounds(middle), curve.bounds(wider)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -108,7 +108,7 @@ def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: f
     left = np.isinf(found.upper) | ((found.lower == 0.0) & (middle > 0.0))
     if left.any():
         shape = (3, int(left.sum()))
-        goals, slacks = np.broadcast_to(targets[left], shape), np.array([1.0, 0.0, -1.0])[:, None] * slack[left]
+        goals, slacks = np.broadcast_to(targets[left], shape), np.stack([slack[left], np.zeros(shape[1]), -slack[left]])
         low, high = _bracketed(lambda eps: _excess(curve, eps, None, sign, goals, slacks), shape, most)
         found = found.met(proved_epsilons(curve, composition, deltas[left], low[0], low[1], high[2]), left)
     return found
