@@ -34,6 +34,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import special, stats
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.losses import additive_noise
 from dp_edgeworth.losses.base_pairs import (
@@ -241,7 +242,7 @@ def _laplace(mu: float) -> Directions:
     return _mirrored(LaplaceShift(mu))
 
 
-@register_mechanism(dp_event.DiscreteLaplaceDpEvent, samplable=True)
+@register_mechanism(available.DiscreteLaplaceDpEvent, samplable=True)
 def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between."""
     _require(event, relation, AR, RS)
@@ -257,7 +258,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: Neighbor
     return _mirrored(Atoms(masses, masses[::-1], losses=tuple(a * (2 * k - s) for k in range(s + 1))))
 
 
-@register_mechanism(dp_event.RandomizedResponseDpEvent)
+@register_mechanism(available.RandomizedResponseDpEvent)
 def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Three outcomes (own bucket, the neighbour's, the others); against the uniform law under REPLACE_SPECIAL."""
     _require(event, relation, RO, RS)
@@ -276,7 +277,7 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
     return _mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 
-@register_mechanism(dp_event.MixtureOfGaussiansDpEvent, samplable=True)
+@register_mechanism(available.MixtureOfGaussiansDpEvent, samplable=True)
 def _mixture_event(event: dp_event.MixtureOfGaussiansDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     _require(event, relation, AR, RS)
     return _mixture(*_mixture_parameters(event))
@@ -408,7 +409,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
         return NO_LOSS
     if base is NO_LOSS or base is NON_PRIVATE:
         return base
-    if isinstance(leaf, dp_event.MixtureOfGaussiansDpEvent):
+    if isinstance(leaf, available.MixtureOfGaussiansDpEvent):
         noise, shifts, weights = _mixture_parameters(leaf)
         return _mixture(noise, [0.0, *shifts], (1.0 - p, *(_positive(p * weight) if weight > 0 else 0.0 for weight in weights)))
     return _sampled_directions(base, p)
@@ -459,7 +460,7 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     return _gaussian(min(math.sqrt(max(steps).bit_length()) * shift, math.inf if noise == 0.0 else _LARGEST))
 
 
-@register_mechanism(dp_event.TruncatedSubsampledGaussianDpEvent)
+@register_mechanism(available.TruncatedSubsampledGaussianDpEvent)
 def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089).
 
@@ -568,7 +569,7 @@ def _without_pair(event_class: type[dp_event.DpEvent], reason: str) -> None:
         raise UnsupportedLeafError(event, f"`{event_class.__name__}` has no dominating pair of PLLRs: {reason}")
 
 
-_without_pair(dp_event.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
+_without_pair(available.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
 _without_pair(dp_event.RepeatAndSelectDpEvent,
               "it is known by Renyi bounds of the selection only, which no single pair attains.")
 _without_pair(dp_event.SampledWithReplacementDpEvent,
