@@ -41,9 +41,10 @@ from dp_edgeworth.accountants.accountant import (
     EdgeworthIntervalAccountant,
     NotAGuaranteeWarning,
 )
-from dp_edgeworth.analysis.curves import PrivacyCurves
+from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
+from dp_edgeworth.analysis.provenance import Provenance, event_hash
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
@@ -52,6 +53,7 @@ from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses.base_pairs import Atoms, GaussianShift, LaplaceShift, NormalMixture
 from dp_edgeworth.losses.mechanisms import Directions, register_mechanism
 from dp_edgeworth.losses.pllr import Mixed, Pllr, reverse, subsample
+from dp_edgeworth.version import __version__
 
 __all__ = [
     "AdditiveNoiseDpEvent",
@@ -72,10 +74,14 @@ __all__ = [
     "PllrMomentsDpEvent",
     "PrivacyCurves",
     "PrivacyStatement",
+    "Provenance",
     "SweepResult",
+    "__version__",
     "calibrate_noise",
+    "curves",
     "delta_statement",
     "epsilon_statement",
+    "event_hash",
     "explain",
     "from_json",
     "max_sampling_probability",

@@ -484,7 +484,7 @@ def test_an_event_of_ones_own_in_six_lines():
         for make in (Interval, ApproximateEdgeworthAccountant):
             assert make(relation).supports(repeated(composed(coin), 5))
         assert Interval(relation).compose(coin).get_epsilon(0) == pytest.approx(math.log(3.0), rel=1e-14)
-        assert Interval(relation).compose(coin, 10).get_epsilon(1e-6) == pytest.approx(10.9861, rel=1e-5)  # eleven binomial terms, cases.py
+        assert Interval(relation).compose(coin, 10).get_epsilon(1e-6) == pytest.approx(10.9861, rel=1e-5)  # see cases.py
     assert not Interval().supports(sampled(0.1, coin))
 
 

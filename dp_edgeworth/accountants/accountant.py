@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
+from dp_edgeworth.accountants.description import described
 from dp_edgeworth.events import serialization
 from dp_edgeworth.intervals import Bounds, Direction, Interval
 from dp_edgeworth.losses import mechanisms
@@ -82,6 +85,9 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def _settings(self) -> dict[str, Any]:
         """The keyword arguments that make an accountant like this one."""
         return {}
+
+    def __repr__(self) -> str:
+        return described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     def merge(self, other: Any) -> Any:
         """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.
@@ -156,7 +162,7 @@ def _plain(values: np.ndarray) -> Any:
     return float(values) if values.ndim == 0 else values
 
 
-class EdgeworthIntervalAccountant(_EventAccountant):
+class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     """A certified accountant: what it returns is a proved bound, and it says how tight that is.
 
     Args:
@@ -196,11 +202,23 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def _settings(self) -> dict[str, Any]:
         return {"bound": self._bound, "order": self._method.order, "tolerance": self._tolerance}
 
-    def get_epsilon(self, target_delta: Any) -> Any:
+    @overload
+    def get_epsilon(self, target_delta: float) -> float: ...
+
+    @overload
+    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """A proved upper bound of epsilon at `target_delta`; an array for an array."""
         return _plain(self._epsilons(target_delta).upper)
 
-    def get_delta(self, target_epsilon: Any) -> Any:
+    @overload
+    def get_delta(self, target_epsilon: float) -> float: ...
+
+    @overload
+    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """A proved upper bound of delta at `target_epsilon`; an array for an array."""
         return _plain(self._deltas(target_epsilon).upper)
 
@@ -290,11 +308,23 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
     def _settings(self) -> dict[str, Any]:
         return {"order": self._order, "tilted": self._tilted}
 
-    def get_epsilon(self, target_delta: Any) -> Any:
+    @overload
+    def get_epsilon(self, target_delta: float) -> float: ...
+
+    @overload
+    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """An estimate of epsilon at `target_delta`: the largest root, so a curve that is not monotone errs to the safe side."""
         return _plain(self._epsilons(target_delta).estimate)
 
-    def get_delta(self, target_epsilon: Any) -> Any:
+    @overload
+    def get_delta(self, target_epsilon: float) -> float: ...
+
+    @overload
+    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """An estimate of delta at `target_epsilon`."""
         return _plain(self._deltas(target_epsilon).estimate)
 

@@ -28,7 +28,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import heat_map
+from dp_edgeworth.analysis import heat_map, sweep_table
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.paper import tilted_batch
 from dp_edgeworth.search import grid
@@ -83,6 +83,9 @@ class SweepResult:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(stream.getvalue())
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        return sweep_table.as_html(self)
 
     def plot(self, axes: Any = None, *, at: int = 0) -> Any:
         """A heat map over the two longest axes, the third fixed at index `at`. Needs matplotlib; returns its axes."""
