@@ -41,6 +41,8 @@ from dp_edgeworth.accountants.accountant import (
     EdgeworthIntervalAccountant,
     NotAGuaranteeWarning,
 )
+from dp_edgeworth.accountants.history import from_history
+from dp_edgeworth.analysis.calibration import calibrate_mechanism
 from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
@@ -77,12 +79,14 @@ __all__ = [
     "Provenance",
     "SweepResult",
     "__version__",
+    "calibrate_mechanism",
     "calibrate_noise",
     "curves",
     "delta_statement",
     "epsilon_statement",
     "event_hash",
     "explain",
+    "from_history",
     "from_json",
     "max_sampling_probability",
     "max_steps",

@@ -50,5 +50,29 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
 
         return html_report(self, path, target_delta=target_delta)
 
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).
+
+        The name and the arguments of dp-accounting's PLD accountant; `deltas` is ignored, as the bound needs no grid.
+        """
+        from dp_edgeworth.analysis.risk import true_positive_rates
+
+        return true_positive_rates(self, false_positive_rates)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """`get_gdp_mu` under the name that dp-accounting's PLD accountant has for it: here it is a bound.
+
+        `false_positive_rates`: the smallest of them is where the Gaussian trade-off begins; `deltas` is ignored.
+        """
+        from dp_edgeworth.analysis.risk import gdp_parameter
+
+        return gdp_parameter(self, false_positive_rates)
+
+    def get_bayes_risk(self, prior: float = 0.5) -> float:
+        """A proved lower bound of the error probability of any attacker who believes in the record with probability `prior`."""
+        from dp_edgeworth.analysis.risk import bayes_risk
+
+        return bayes_risk(self, prior)
+
     def _repr_html_(self) -> str:
         return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)

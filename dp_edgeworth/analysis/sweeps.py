@@ -11,15 +11,13 @@ An estimate (the tilted expansion, all points of the grid at once) unless `certi
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import io
 import itertools
 import math
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,11 +27,11 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import heat_map, sweep_table
+from dp_edgeworth.analysis.progress import progress as progress_line
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.paper import tilted_batch
 from dp_edgeworth.search import grid
 
-_LONG = 500  # grid points from which a progress bar is worth it
 _MOST_POINTS = 10_000_000  # of a grid, some hundred bytes each
 _FEWEST_SAMPLES = 0.1  # steps times probability, below which the estimates are off by an order of magnitude
 _AXES = ("sampling_probability", "noise_multiplier", "steps")
@@ -103,7 +101,7 @@ def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, targe
       neighboring_relation: how neighbouring data sets differ.
       certified: proved intervals instead of estimates; more than ten times slower.
       tolerance: width of the certified intervals aimed at.
-      progress: whether to show a progress bar (needs rich); by default on a terminal, when the grid is large.
+      progress: whether to show a line of progress after two seconds; by default on a terminal.
     """
     probabilities = validation.axis("sampling_probability", sampling_probability, validation.probability)
     noises = validation.axis("noise_multiplier", noise_multiplier, validation.at_least_zero)
@@ -114,7 +112,7 @@ def sweep(*, sampling_probability: Any, noise_multiplier: Any, steps: Any, targe
     if math.prod(shape) > _MOST_POINTS:
         raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
     points = list(itertools.product(probabilities, noises, counts))
-    with _progress(len(points), progress) as advance:
+    with progress_line("sweep", len(points), progress) as advance:
         if certified:
             columns = _certified(points, delta, neighboring_relation, tolerance, advance)
         else:
@@ -174,20 +172,3 @@ def _estimates(points: list[Point], delta: float, relation: NeighboringRelation,
             result[i] = accountant.get_epsilon(delta)
             advance(1)
     return result
-
-
-@contextlib.contextmanager
-def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of points done; draws on standard error where rich is installed."""
-    show = total >= _LONG and sys.stderr.isatty() if wanted is None else wanted
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        show = False
-    if not show:
-        yield lambda done: None
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("sweep", total=total)
-        yield lambda done: bar.update(task, advance=done)

@@ -44,7 +44,7 @@ def test_settings_of_an_accountant_are_kept():
     statement = wide.statement(target_delta=1e-3)
     assert statement.epsilon == wide.get_epsilon(1e-3) > EdgeworthIntervalAccountant().compose(EVENT).get_epsilon(1e-3)
     assert dict(statement.provenance.settings)["bound"] == "adaptive"
-    with pytest.raises(ValueError, match="'spectral'. Found 'adaptive'"):
+    with pytest.raises(ValueError, match=r"'spectral'\. Found 'adaptive'"):
         wide.explain(target_delta=1e-3)
 
 
@@ -53,7 +53,7 @@ def test_another_relation_than_the_accountants_is_refused():
     for ask in (lambda: dp_edgeworth.epsilon_statement(accountant, 1e-5, AR),
                 lambda: dp_edgeworth.explain(accountant, target_delta=1e-5, neighboring_relation=AR),
                 lambda: dp_edgeworth.curves(accountant, AR)):
-        with pytest.raises(ValueError, match="must be the accountant's, REPLACE_ONE. Found ADD_OR_REMOVE_ONE"):
+        with pytest.raises(ValueError, match=r"must be the accountant's, REPLACE_ONE\. Found ADD_OR_REMOVE_ONE"):
             ask()
 
 
@@ -126,7 +126,8 @@ def test_html_of_statements_sweeps_curves_and_accountants_is_balanced():
     accountant = EdgeworthIntervalAccountant(RO).compose(EVENT)
     sweep = dp_edgeworth.sweep(sampling_probability=[0.01, 0.02], noise_multiplier=[0.8, 1.0], steps=100, target_delta=1e-5)
     nothing = EdgeworthIntervalAccountant()
-    for shown in (accountant, accountant.statement(target_delta=1e-5), sweep, accountant.curves(points=5), nothing, nothing.curves(points=3)):
+    for shown in (accountant, accountant.statement(target_delta=1e-5), sweep, accountant.curves(points=5), nothing,
+                  nothing.curves(points=3)):
         parser = _Balance()
         parser.feed(shown._repr_html_())
         assert not parser.open
