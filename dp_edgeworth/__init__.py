@@ -45,6 +45,7 @@ from dp_edgeworth.accountants.history import from_history
 from dp_edgeworth.analysis.calibration import calibrate_mechanism
 from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import EventReport, explain
+from dp_edgeworth.analysis.html_report import html_report
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
 from dp_edgeworth.analysis.provenance import Provenance, event_hash
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
@@ -88,6 +89,7 @@ __all__ = [
     "explain",
     "from_history",
     "from_json",
+    "html_report",
     "max_sampling_probability",
     "max_steps",
     "register_mechanism",

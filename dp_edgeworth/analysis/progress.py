@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 _PATIENCE, _EVERY = 2.0, 0.5  # seconds
-_active = threading.Lock()
 
 
 class _Line:
@@ -45,6 +44,9 @@ class _Line:
                 self.stream.flush()
 
 
+_shown: list[_Line] = []  # at most one
+
+
 @contextlib.contextmanager
 def progress(title: str, total: int | None = None, wanted: bool | None = None,
              patience: float = _PATIENCE) -> Iterator[Callable[[int], None]]:
@@ -53,20 +55,25 @@ def progress(title: str, total: int | None = None, wanted: bool | None = None,
     Args:
       title: what is going on.
       total: how much there is to do, if that is known.
-      wanted: whether to show anything; by default on a terminal. One at a time: inside another one nothing is shown.
+      wanted: whether to show anything; by default on a terminal. There is one line: inside another one its title and total are
+        taken over.
       patience: seconds before the first line.
     """
     stream = sys.stderr
-    show = stream is not None and (stream.isatty() if wanted is None else wanted)
-    if not show or not _active.acquire(blocking=False):
+    if not (stream is not None and (stream.isatty() if wanted is None else wanted)):
         yield lambda done: None
         return
+    if _shown:
+        _shown[0].title, _shown[0].total, _shown[0].done = title, total, 0
+        yield _shown[0].advance
+        return
     line = _Line(title, total, stream, patience)
+    _shown.append(line)
     thread = threading.Thread(target=line.draw, daemon=True)
     thread.start()
     try:
         yield line.advance
     finally:
+        _shown.clear()
         line.finished.set()
         thread.join()
-        _active.release()

@@ -143,8 +143,7 @@ def test_calibration_to_risk_agrees_with_riskcal():
     from riskcal.calibration import dpsgd
 
     mine = {"sampling_probability": 0.01, "steps": 500}
-    theirs_noise = dpsgd.find_noise_multiplier_for_advantage(advantage=0.1, **RISK)
-    assert dp_edgeworth.calibrate_noise(target_advantage=0.1, **mine) == pytest.approx(theirs_noise, rel=2e-2)
-    theirs_noise = dpsgd.find_noise_multiplier_for_err_rates(alpha=0.05, beta=0.8, **RISK)
-    ours_noise = dp_edgeworth.calibrate_noise(target_true_positive_rate=0.2, false_positive_rate=0.05, **mine)
-    assert ours_noise == pytest.approx(theirs_noise, rel=2e-2)
+    evaluator = dpsgd.create_dpsgd_evaluator(**RISK, grid_step=1e-3, target_alpha=0.05)
+    assert evaluator(dp_edgeworth.calibrate_noise(target_advantage=0.1, **mine)).advantage == pytest.approx(0.1, rel=1e-2)
+    noise = dp_edgeworth.calibrate_noise(target_true_positive_rate=0.2, false_positive_rate=0.05, **mine)
+    assert evaluator(noise).beta == pytest.approx(0.8, rel=1e-2)
