@@ -14,7 +14,8 @@ def test_readme_has_examples():
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_block_runs(number, capsys):
+def test_block_runs(number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(BLOCKS[number], f"README block {number}", "exec"), {"__name__": "readme"})
     assert capsys.readouterr().out
 
