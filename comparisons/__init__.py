@@ -11,7 +11,7 @@ from the CSV alone. The truth is `exact`, which shares no code with `dp_edgewort
 the wheel.
 
 Keys of the citations in this package:
-  [EA]    Wang, Gao, Zhang, Su, Shen: Edgeworth Accountant (`shared/paper`).
+  [EA]    Wang, Gao, Zhang, Shen, Su, Wu: Edgeworth Accountant: An Analytical Approach to Differential Privacy Composition.
   [BDLS]  Bu, Dong, Long, Su: Deep learning with Gaussian differential privacy, 2019, arXiv:1911.11607.
   [DRS]   Dong, Roth, Su: Gaussian differential privacy, 2019, arXiv:1905.02383.
   [ZDLS]  Zheng, Dong, Long, Su: Sharp composition bounds for GDP via Edgeworth expansion, 2020, arXiv:2003.04493.

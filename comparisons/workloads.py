@@ -30,7 +30,7 @@ from comparisons.runner import OK, Limits, limited, measure, peak_mb
 from comparisons.table import exponent
 
 DELTA = 1e-5
-#: (p, noise, steps, delta): the DP-SGD rows of shared/reference/exact_epsilon.json.
+#: (p, noise, steps, delta): the DP-SGD rows of tests/golden/exact_epsilon.json.
 DP_SGD_ROWS = (
     (0.01, 0.8, 100, 1e-5), (0.01, 0.8, 1000, 1e-5), (0.01, 0.8, 10**4, 1e-5), (0.01, 0.8, 10**5, 1e-5),
     (0.01, 0.8, 10**6, 1e-5), (0.001, 0.6, 1000, 1e-5), (0.001, 0.6, 10**4, 1e-5), (0.001, 0.6, 10**5, 1e-5),

@@ -31,9 +31,13 @@ from dp_edgeworth.accountants.accountant import (
     EdgeworthIntervalAccountant,
     NotAGuaranteeWarning,
 )
-from dp_edgeworth.analysis.curves import PrivacyCurves
+from dp_edgeworth.accountants.history import from_history
+from dp_edgeworth.analysis.calibration import calibrate_mechanism
+from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import EventReport, explain
+from dp_edgeworth.analysis.html_report import html_report
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
+from dp_edgeworth.analysis.provenance import Provenance, event_hash
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
@@ -45,6 +49,7 @@ from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms import Directions, register_mechanism
 from dp_edgeworth.losses.operations import Mixed, reverse, subsample
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.version import __version__
 
 __all__ = [
     "AdditiveNoiseDpEvent",
@@ -65,12 +70,19 @@ __all__ = [
     "PllrMomentsDpEvent",
     "PrivacyCurves",
     "PrivacyStatement",
+    "Provenance",
     "SweepResult",
+    "__version__",
+    "calibrate_mechanism",
     "calibrate_noise",
+    "curves",
     "delta_statement",
     "epsilon_statement",
+    "event_hash",
     "explain",
+    "from_history",
     "from_json",
+    "html_report",
     "max_sampling_probability",
     "max_steps",
     "register_mechanism",

@@ -51,7 +51,9 @@ def normal(epsilon: mpf, mu: mpf, q: mpf | None = None) -> tuple[mpf, mpf]:
 
 
 def coins(p: float, q: float, count: int, infinite: float = 0.0, variance: float = 0.0) -> Callable[[float], tuple[mpf, mpf]]:
-    """`count` coins, P(heads) = p, Q(heads) = q, Q-mass `infinite` where P has none, beside Gaussian noise of squared shift `variance`."""
+    """`count` coins, P(heads) = p, Q(heads) = q, Q-mass `infinite` where P has none, beside Gaussian noise of squared shift
+    `variance`.
+    """
 
     def curve(epsilon: float) -> tuple[mpf, mpf]:
         heads, tails = mpf(q), 1 - mpf(q) - mpf(infinite)

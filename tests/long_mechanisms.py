@@ -484,7 +484,7 @@ def test_an_event_of_ones_own_in_six_lines():
         for make in (Interval, ApproximateEdgeworthAccountant):
             assert make(relation).supports(repeated(composed(coin), 5))
         assert Interval(relation).compose(coin).get_epsilon(0) == pytest.approx(math.log(3.0), rel=1e-14)
-        assert Interval(relation).compose(coin, 10).get_epsilon(1e-6) == pytest.approx(10.9861, rel=1e-5)  # peer-findings.md 2
+        assert Interval(relation).compose(coin, 10).get_epsilon(1e-6) == pytest.approx(10.9861, rel=1e-5)  # see cases.py
     assert not Interval().supports(sampled(0.1, coin))
 
 
@@ -500,7 +500,7 @@ def test_a_samplable_event_of_ones_own():
         return dp_edgeworth.GaussianShift(1.0 / event.noise)
 
     mine = Interval().compose(sampled(0.05, MyGaussianDpEvent(1.0)), 200)
-    assert mine.get_epsilon(1e-5) == pytest.approx(4.765919348435, rel=1e-6)  # certified-interval.md section 8
+    assert mine.get_epsilon(1e-5) == pytest.approx(4.765919348435, rel=1e-6)  # tests/golden/exact_epsilon.json
     with pytest.raises(ValueError, match="`noise` must be positive"):
         Interval().supports(MyGaussianDpEvent(-1.0))
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
+from dp_edgeworth.accountants.description import described
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
@@ -32,7 +35,7 @@ _MOST_COMPOSITIONS = 10**100
 
 
 _ADVICE = {
-    "largest loss": "The upper end is the largest possible loss: the mechanism's losses are too steep for anything finer at this delta.",
+    "largest loss": "The upper end is the largest possible loss: losses are too steep for anything finer at this delta.",
     "Chernoff": "Counts or losses are so large that sums are lost in rounding; the interval is a few deviations of the loss wide.",
     "convolution": "A few rare, large losses carry epsilon here; a larger `tolerance` or delta makes the answer quicker, not narrower.",
     "other": "The asked width is below what double precision resolves here; a larger `tolerance` says the same in less time.",
@@ -88,6 +91,9 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def _settings(self) -> dict[str, Any]:
         """The keyword arguments that make an accountant like this one."""
         return {}
+
+    def __repr__(self) -> str:
+        return described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     def merge(self, other: Any) -> Any:
         """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.
@@ -160,7 +166,7 @@ def _plain(values: np.ndarray) -> Any:
     return float(values) if values.ndim == 0 else values
 
 
-class EdgeworthIntervalAccountant(_EventAccountant):
+class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     """A certified accountant: what it returns is a proved bound, and it says how tight that is.
 
     Args:
@@ -200,11 +206,23 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def _settings(self) -> dict[str, Any]:
         return {"bound": self._bound, "order": self._method.order, "tolerance": self._tolerance}
 
-    def get_epsilon(self, target_delta: Any) -> Any:
+    @overload
+    def get_epsilon(self, target_delta: float) -> float: ...
+
+    @overload
+    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """A proved upper bound of epsilon at `target_delta`; an array for an array."""
         return _plain(self._epsilons(target_delta).upper)
 
-    def get_delta(self, target_epsilon: Any) -> Any:
+    @overload
+    def get_delta(self, target_epsilon: float) -> float: ...
+
+    @overload
+    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """A proved upper bound of delta at `target_epsilon`; an array for an array."""
         return _plain(self._deltas(target_epsilon).upper)
 
@@ -294,11 +312,23 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
     def _settings(self) -> dict[str, Any]:
         return {"order": self._order, "tilted": self._tilted}
 
-    def get_epsilon(self, target_delta: Any) -> Any:
+    @overload
+    def get_epsilon(self, target_delta: float) -> float: ...
+
+    @overload
+    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """An estimate of epsilon at `target_delta`: the largest root, so a curve that is not monotone errs to the safe side."""
         return _plain(self._epsilons(target_delta).estimate)
 
-    def get_delta(self, target_epsilon: Any) -> Any:
+    @overload
+    def get_delta(self, target_epsilon: float) -> float: ...
+
+    @overload
+    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
         """An estimate of delta at `target_epsilon`."""
         return _plain(self._deltas(target_epsilon).estimate)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
-from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
-from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import curve_tables
+from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events.description import rounded_up
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.proofs import tradeoff
@@ -42,6 +43,13 @@ class PrivacyCurves:
         return {"epsilon": self.epsilon.tolist(), "delta": bands["delta"], "alpha": self.alpha.tolist(),
                 "beta": bands["beta"], "advantage": self.advantage, "gdp_mu": self.gdp_mu}
 
+    def __str__(self) -> str:
+        """A short table of both curves."""
+        return curve_tables.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return curve_tables.as_html(self)
+
     def plot(self, axes: Any = None) -> Any:
         """Both curves side by side; needs matplotlib. `axes` may be a pair of its axes; returns the pair."""
         from matplotlib import pyplot
@@ -69,11 +77,11 @@ class PrivacyCurves:
         return left, right
 
 
-def curves(event: dp_event.DpEvent, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-           *, points: int = 101, smallest_delta: float = 1e-10, tolerance: float = 1e-6) -> PrivacyCurves:
-    """Both curves of an event, epsilon up to where delta is `smallest_delta`."""
+def curves(event: dp_event.DpEvent | PrivacyAccountant, neighboring_relation: NeighboringRelation | None = None,
+           *, points: int = 101, smallest_delta: float = 1e-10, tolerance: float | None = None) -> PrivacyCurves:
+    """Both curves of an event or of an accountant, epsilon up to where delta is `smallest_delta`."""
     points = validation.integer("points", points, 2)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    accountant = subject_of(event, neighboring_relation, tolerance).accountant
     last = accountant.get_epsilon(validation.probability("smallest_delta", smallest_delta))
     epsilon = np.linspace(0.0, last if np.isfinite(last) else 100.0, points)
     alpha = np.linspace(0.0, 1.0, points)

@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
-from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import attribution, icicle, report
 from dp_edgeworth.analysis.attribution import Tree
+from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses import mechanisms
@@ -208,16 +209,16 @@ class EventReport:
         return icicle.icicle(self, axes)
 
 
-def explain(event: dp_event.DpEvent, *, target_delta: float,
-            neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-            tolerance: float = 1e-6, limit: int | None = None) -> EventReport:
+def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
+            neighboring_relation: NeighboringRelation | None = None,
+            tolerance: float | None = None, limit: int | None = None) -> EventReport:
     """Splits the epsilon of an event tree over its nodes.
 
     Args:
-      event: the tree; the `ledger` of any dp-accounting accountant is one.
+      event: the tree, or an accountant: then its ledger, under its relation.
       target_delta: the delta at which epsilon is asked.
-      neighboring_relation: how neighbouring data sets differ.
-      tolerance: width of the certified intervals aimed at.
+      neighboring_relation: how neighbouring data sets differ; by default the accountant's, or ADD_OR_REMOVE_ONE.
+      tolerance: width of the certified intervals aimed at; by default the accountant's, or 1e-6.
       limit: how many nodes to display, largest shares first; the others are folded. By default 12, and 6 for more than
         2,000 leaves, as each displayed node costs one accounting of the rest of the tree.
 
@@ -226,7 +227,8 @@ def explain(event: dp_event.DpEvent, *, target_delta: float,
       UnsupportedEventError: a leaf has no certified accounting here.
     """
     delta = validation.probability("target_delta", target_delta)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    event, accountant = subject_of(event, neighboring_relation, tolerance)
+    neighboring_relation, tolerance = accountant.neighboring_relation, _spectral_tolerance(accountant)
     tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
     few = 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else validation.integer("limit", limit, 1)
@@ -242,6 +244,14 @@ def explain(event: dp_event.DpEvent, *, target_delta: float,
     shares[0] = float(sums[0, 0] != 0.0)  # also where the others are unknown
     return EventReport(tree, delta, neighboring_relation, tolerance, limit, interval, direction, tilt, shares,
                        sums[:, 1:1 + attribution.CUMULANTS], sums[:, 1 + attribution.CUMULANTS:])
+
+
+def _spectral_tolerance(accountant: EdgeworthIntervalAccountant) -> float:
+    """Shares are those of the certified inversion."""
+    settings = accountant._settings
+    if settings["bound"] != "spectral":
+        raise ValueError(f"`event` must not be an accountant with another `bound` than 'spectral'. Found {settings['bound']!r}.")
+    return float(settings["tolerance"])
 
 
 def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> np.ndarray:

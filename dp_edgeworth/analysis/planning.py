@@ -1,13 +1,15 @@
-"""Questions in one call: how much noise, how many steps, how large a batch, within a budget of (epsilon, delta).
+"""Questions in one call: how much noise, how many steps, how large a batch, within a budget of (epsilon, delta) or of risk.
 
 >>> round(calibrate_noise(target_epsilon=2.0, target_delta=1e-6, batch_size=256, dataset_size=60_000, epochs=10), 4)
 0.8357
+>>> round(calibrate_noise(target_true_positive_rate=0.1, false_positive_rate=0.01, sampling_probability=0.01, steps=1_000), 3)
+0.633
 >>> max_steps(target_epsilon=2.0, target_delta=1e-6, noise_multiplier=1.0, sampling_probability=0.01)
 874
 >>> round(max_sampling_probability(target_epsilon=2.0, target_delta=1e-6, noise_multiplier=1.0, steps=2_000), 5)
 0.00696
 
-Every answer is checked with the certified accountant: at the value returned, epsilon's proved upper bound is within
+Every answer is checked with the certified accountant: at the value returned, the proved upper bound of what is spent is within
 the budget.
 """
 
@@ -21,14 +23,14 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis.budgets import Budget, BudgetError, budget_of
+from dp_edgeworth.analysis.progress import progress as progress_line
+
+__all__ = ["BudgetError", "calibrate_noise", "max_sampling_probability", "max_steps", "number_of_steps", "sampled_gaussian", "sampling"]
 
 _RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MOST_STEPS = 10**15
 _MOST_NOISE = 1e15
-
-
-class BudgetError(ValueError):
-    """No value of the parameter stays within the budget, or every one does."""
 
 
 def sampled_gaussian(sampling_probability: float, noise_multiplier: float, steps: int) -> dp_event.DpEvent:
@@ -69,39 +71,44 @@ def number_of_steps(probability: float, steps: int | None = None, epochs: float 
     return max(1, math.ceil(count - 1e-9))
 
 
-def calibrate_noise(*, target_epsilon: float, target_delta: float, sampling_probability: float | None = None,
-                    batch_size: int | None = None, dataset_size: int | None = None, steps: int | None = None,
-                    epochs: float | None = None, neighboring_relation: NeighboringRelation = _RELATION,
-                    tol: float = 1e-6) -> float:
-    """The smallest noise multiplier, to `tol`, whose certified epsilon at `target_delta` is at most `target_epsilon`.
+def calibrate_noise(*, target_epsilon: float | None = None, target_delta: float | None = None, target_advantage: float | None = None,
+                    target_true_positive_rate: float | None = None, false_positive_rate: float | None = None,
+                    sampling_probability: float | None = None, batch_size: int | None = None, dataset_size: int | None = None,
+                    steps: int | None = None, epochs: float | None = None,
+                    neighboring_relation: NeighboringRelation = _RELATION, tol: float = 1e-6) -> float:
+    """The smallest noise multiplier, to `tol`, that is certified to stay within the budget.
 
-    Give `sampling_probability`, or `batch_size` and `dataset_size` (batches are then taken to be Poisson samples of
-    that expected size); and `steps` or `epochs`.
+    Args:
+      target_epsilon, target_delta: the budget; or
+      target_advantage: the largest 1 - false positive rate - false negative rate of any attack; or
+      target_true_positive_rate, false_positive_rate: the largest rate of detected members at a rate of false alarms.
+      sampling_probability: of Poisson sampling; or `batch_size` and `dataset_size` (batches are then taken to be Poisson samples of
+        that expected size).
+      steps: how many; or `epochs`, passes over the data.
+      neighboring_relation: how neighbouring data sets differ.
+      tol: how far the answer may be above the smallest one.
     """
     probability = sampling(sampling_probability, batch_size, dataset_size)
     count = number_of_steps(probability, steps, epochs)
-    epsilon, delta = _budget(target_epsilon, target_delta)
-    relation, tol = validation.relation(neighboring_relation), validation.positive("tol", tol)
+    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
+    spent, tol = _spent(budget, neighboring_relation), validation.positive("tol", tol)
     if probability == 0.0:
         return 0.0
 
     def excess(noise: float) -> float:
-        """log of epsilon over its target: about linear in log noise, and at most 0 exactly where the budget is kept."""
-        found = EdgeworthIntervalAccountant(relation).compose(sampled_gaussian(probability, noise, count)).get_epsilon(delta)
-        usual = 0.0 < min(found, epsilon) and max(found, epsilon) < math.inf
-        size = abs(math.log(found) - math.log(epsilon)) if usual else math.inf
-        return max(size, 5e-324) if found > epsilon else -size
+        return spent(sampled_gaussian(probability, noise, count))
 
     if excess(0.0) <= 0.0:
         return 0.0
-    low, high = 0.0, 1.0
-    at_low, at_high = math.inf, excess(high)
-    while at_high > 0.0:
-        low, high, at_low = high, 4.0 * high, at_high
-        if high > _MOST_NOISE:
-            raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g}.")
-        at_high = excess(high)
-    return _least(excess, (low, at_low), (high, at_high), tol)
+    with progress_line("calibrate_noise"):
+        low, high = 0.0, 1.0
+        at_low, at_high = math.inf, excess(high)
+        while at_high > 0.0:
+            low, high, at_low = high, 4.0 * high, at_high
+            if high > _MOST_NOISE:
+                raise BudgetError(f"No noise multiplier meets {budget}.")
+            at_high = excess(high)
+        return _least(excess, (low, at_low), (high, at_high), tol)
 
 
 def _least(excess: Callable[[float], float], low: tuple[float, float], high: tuple[float, float], tol: float) -> float:
@@ -127,43 +134,58 @@ def _least(excess: Callable[[float], float], low: tuple[float, float], high: tup
     return high[0]
 
 
-def max_steps(*, target_epsilon: float, target_delta: float, noise_multiplier: float,
-              sampling_probability: float | None = None, batch_size: int | None = None, dataset_size: int | None = None,
-              neighboring_relation: NeighboringRelation = _RELATION) -> int:
-    """The largest number of steps whose certified epsilon is within the budget; 0 where not even one is.
+def max_steps(*, noise_multiplier: float, target_epsilon: float | None = None, target_delta: float | None = None,
+              target_advantage: float | None = None, target_true_positive_rate: float | None = None,
+              false_positive_rate: float | None = None, sampling_probability: float | None = None, batch_size: int | None = None,
+              dataset_size: int | None = None, neighboring_relation: NeighboringRelation = _RELATION) -> int:
+    """The largest number of steps that is certified to stay within the budget; 0 where not even one does.
+
+    Budget and sampling as for `calibrate_noise`.
 
     Raises:
-      BudgetError: more than 1e15 steps are.
+      BudgetError: more than 1e15 steps do.
     """
     probability = sampling(sampling_probability, batch_size, dataset_size)
-    within = _within_budget(target_epsilon, target_delta, neighboring_relation)
+    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
+    spent = _spent(budget, neighboring_relation)
     noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
-    low, high = 0, 1
-    while within(sampled_gaussian(probability, noise, high)):
-        low, high = high, 4 * high
-        if low >= _MOST_STEPS:
-            raise BudgetError(f"`target_epsilon` must be so small that {_MOST_STEPS:g} steps exceed it. "
-                              f"Found {target_epsilon!r}.")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if within(sampled_gaussian(probability, noise, middle)) else (low, middle)
+    with progress_line("max_steps"):
+        low, high = 0, 1
+        while spent(sampled_gaussian(probability, noise, high)) <= 0.0:
+            low, high = high, 4 * high
+            if low >= _MOST_STEPS:
+                raise BudgetError(f"The budget must be so small that {_MOST_STEPS:g} steps exceed it. Found {budget}.")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if spent(sampled_gaussian(probability, noise, middle)) <= 0.0 else (low, middle)
     return low
 
 
-def max_sampling_probability(*, target_epsilon: float, target_delta: float, noise_multiplier: float, steps: int,
+def max_sampling_probability(*, noise_multiplier: float, steps: int, target_epsilon: float | None = None,
+                             target_delta: float | None = None, target_advantage: float | None = None,
+                             target_true_positive_rate: float | None = None, false_positive_rate: float | None = None,
                              neighboring_relation: NeighboringRelation = _RELATION, tol: float = 1e-6) -> float:
-    """The largest sampling probability, to a relative `tol`, whose certified epsilon is within the budget.
+    """The largest sampling probability, to a relative `tol`, that is certified to stay within the budget.
 
-    Multiply by the size of the data set for the expected batch size.
+    Budget as for `calibrate_noise`. Multiply by the size of the data set for the expected batch size.
     """
     noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
     count, tol = validation.integer("steps", steps, 1), validation.positive("tol", tol)
-    within = _within_budget(target_epsilon, target_delta, neighboring_relation)
-    if within(sampled_gaussian(1.0, noise, count)):
-        return 1.0
+    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
+    spent = _spent(budget, neighboring_relation)
+
+    def within(probability: float) -> bool:
+        return spent(sampled_gaussian(probability, noise, count)) <= 0.0
+
+    with progress_line("max_sampling_probability"):
+        return 1.0 if within(1.0) else _largest(within, tol)
+
+
+def _largest(within: Callable[[float], bool], tol: float) -> float:
+    """The largest probability that is within, to a relative `tol`, below 1."""
     low, high = 0.0, 1.0
     while low == 0.0 and high > 1e-12:
-        if within(sampled_gaussian(high / 4.0, noise, count)):
+        if within(high / 4.0):
             low = high / 4.0
         else:
             high /= 4.0
@@ -171,16 +193,11 @@ def max_sampling_probability(*, target_epsilon: float, target_delta: float, nois
         middle = math.sqrt(low * high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if within(sampled_gaussian(middle, noise, count)) else (low, middle)
+        low, high = (middle, high) if within(middle) else (low, middle)
     return low
 
 
-def _budget(target_epsilon: float, target_delta: float) -> tuple[float, float]:
-    epsilon = validation.at_least_zero("target_epsilon", target_epsilon)
-    return epsilon, validation.probability("target_delta", target_delta)
-
-
-def _within_budget(target_epsilon: float, target_delta: float,
-                   relation: NeighboringRelation) -> Callable[[dp_event.DpEvent], bool]:
-    epsilon, delta = _budget(target_epsilon, target_delta)
-    return lambda event: bool(EdgeworthIntervalAccountant(relation).compose(event).get_epsilon(delta) <= epsilon)
+def _spent(budget: Budget, neighboring_relation: NeighboringRelation) -> Callable[[dp_event.DpEvent], float]:
+    """How far an event is beyond the budget: at most 0 where it is kept."""
+    relation = validation.relation(neighboring_relation)
+    return lambda event: budget.excess(EdgeworthIntervalAccountant(relation).compose(event))

@@ -13,10 +13,12 @@ import math
 from typing import Any
 
 from dp_accounting import dp_event
-from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
-from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import statement_formats
+from dp_edgeworth.analysis.provenance import Provenance
+from dp_edgeworth.analysis.subject import Subject, subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -29,6 +31,7 @@ class PrivacyStatement:
     Attributes:
       quantity: "epsilon" or "delta", the one that was asked; `given` is the other one.
       accounted: the event in words, one line per mechanism. neighbors: the relation in words.
+      provenance: tool, version, date and a hash of the event, so that the number can be reproduced.
     """
 
     quantity: str
@@ -39,6 +42,7 @@ class PrivacyStatement:
     neighbors: str
     sampling: tuple[str, ...]
     not_covered: tuple[str, ...]
+    provenance: Provenance
 
     @property
     def certified(self) -> bool:
@@ -82,49 +86,93 @@ class PrivacyStatement:
             "guarantee": self.guarantee, "accounted": list(self.accounted),
             "neighboring_relation": self.neighboring_relation, "neighbors": self.neighbors,
             "sampling": list(self.sampling), "not_covered": list(self.not_covered),
+            "provenance": self.provenance.to_dict(),
         }
 
-    def __str__(self) -> str:
+    def to_json(self) -> str:
+        """`to_dict` as JSON; infinities are strings."""
+        return statement_formats.as_json(self)
+
+    def to_markdown(self) -> str:
+        """The claim, and a table of what it rests on."""
+        return statement_formats.as_markdown(self)
+
+    def to_latex(self) -> str:
+        """A paragraph and a description list, without packages."""
+        return statement_formats.as_latex(self)
+
+    def _repr_html_(self) -> str:
+        return statement_formats.as_html(self)
+
+    @property
+    def claim(self) -> str:
+        """The first line: the pair, and whether it is certified."""
         ending = "certified" if self.certified else "NOT certified"
         if self.certified and not self.private:
             ending = "which is no privacy at all: certified"
         pair = f"(epsilon = {rounded_up(self.epsilon)}, delta = {rounded_up(self.delta)})"
-        lines = [f"{pair}-differential privacy, {ending}",
-                 *_listed("accounted", self.accounted),
-                 f"  neighbors      {self.neighbors} ({self.neighboring_relation})",
-                 *_listed("sampling", self.sampling),
-                 f"  interval       {self._interval_in_words}",
-                 f"  guarantee      {self.guarantee}",
-                 *_listed("not covered", self.not_covered)]
-        return "\n".join(lines)
+        return f"{pair}-differential privacy, {ending}"
+
+    @property
+    def lines(self) -> dict[str, tuple[str, ...]]:
+        """What the claim rests on, by title."""
+        digest = self.provenance.event_sha256
+        return {
+            "accounted": self.accounted,
+            "neighbors": (f"{self.neighbors} ({self.neighboring_relation})",),
+            "sampling": self.sampling,
+            "interval": (self._interval_in_words,),
+            "guarantee": (self.guarantee,),
+            "not covered": self.not_covered,
+            "computed by": (str(self.provenance),),
+            "event": (f"sha256 {digest}" if digest else "has no JSON document, so no hash",),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([self.claim, *(line for title, items in self.lines.items() for line in _listed(title, items))])
 
 
 def _listed(title: str, items: tuple[str, ...]) -> list[str]:
     return [f"  {title if i == 0 else '':<14} {item}" for i, item in enumerate(items)]
 
 
-def epsilon_statement(event: dp_event.DpEvent, target_delta: float,
-                      neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
-                      tolerance: float = 1e-6) -> PrivacyStatement:
-    """The statement for epsilon at `target_delta`."""
+def epsilon_statement(event: dp_event.DpEvent | PrivacyAccountant, target_delta: float,
+                      neighboring_relation: NeighboringRelation | None = None, *,
+                      tolerance: float | None = None) -> PrivacyStatement:
+    """The statement for epsilon at `target_delta`.
+
+    Args:
+      event: an event, or an accountant: then its ledger, under its relation, with its settings.
+      target_delta: the delta at which epsilon is asked.
+      neighboring_relation: how neighbouring data sets differ; by default the accountant's, or ADD_OR_REMOVE_ONE.
+      tolerance: width of the certified interval aimed at; by default the accountant's, or 1e-6.
+    """
     given = validation.probability("target_delta", target_delta)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
-    interval = accountant.get_epsilon_interval(given)
-    return _statement("epsilon", given, interval, event, neighboring_relation)
+    subject = subject_of(event, neighboring_relation, tolerance)
+    return _statement("epsilon", given, subject.accountant.get_epsilon_interval(given), subject)
 
 
-def delta_statement(event: dp_event.DpEvent, target_epsilon: float,
-                    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
-                    tolerance: float = 1e-6) -> PrivacyStatement:
-    """The statement for delta at `target_epsilon`."""
+def delta_statement(event: dp_event.DpEvent | PrivacyAccountant, target_epsilon: float,
+                    neighboring_relation: NeighboringRelation | None = None, *,
+                    tolerance: float | None = None) -> PrivacyStatement:
+    """The statement for delta at `target_epsilon`; arguments as for `epsilon_statement`."""
     given = validation.at_least_zero("target_epsilon", target_epsilon)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
-    interval = accountant.get_delta_interval(given)
-    return _statement("delta", given, interval, event, neighboring_relation)
+    subject = subject_of(event, neighboring_relation, tolerance)
+    return _statement("delta", given, subject.accountant.get_delta_interval(given), subject)
 
 
-def _statement(quantity: str, given: float, interval: Interval, event: dp_event.DpEvent,
-               relation: NeighboringRelation) -> PrivacyStatement:
+def statement(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float | None = None, target_epsilon: float | None = None,
+              neighboring_relation: NeighboringRelation | None = None, tolerance: float | None = None) -> PrivacyStatement:
+    """The statement for whichever of epsilon and delta was not given."""
+    if target_delta is not None and target_epsilon is None:
+        return epsilon_statement(event, target_delta, neighboring_relation, tolerance=tolerance)
+    if target_epsilon is not None and target_delta is None:
+        return delta_statement(event, target_epsilon, neighboring_relation, tolerance=tolerance)
+    raise ValueError("Exactly one of `target_delta` and `target_epsilon` must be given.")
+
+
+def _statement(quantity: str, given: float, interval: Interval, subject: Subject) -> PrivacyStatement:
+    event, relation = subject.event, subject.accountant.neighboring_relation
     return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name,
                             description.relation_in_words(relation), tuple(description.sampling_assumptions(event)),
-                            tuple(description.not_covered(event)))
+                            tuple(description.not_covered(event)), Provenance.of(event, subject.accountant._settings))

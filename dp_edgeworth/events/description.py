@@ -15,6 +15,7 @@ import attr
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from dp_edgeworth.events import available
 from dp_edgeworth.events.json_fields import plain
 from dp_edgeworth.events.tree import leaves
 
@@ -124,7 +125,7 @@ def sampling_assumptions(event: dp_event.DpEvent) -> list[str]:
     kinds = _leaf_classes(event)
     pairs: Iterable[tuple[type, str]] = (
         (dp_event.PoissonSampledDpEvent, _POISSON), (dp_event.SampledWithoutReplacementDpEvent, _FIXED),
-        (dp_event.TruncatedSubsampledGaussianDpEvent, _TRUNCATED))
+        (available.TruncatedSubsampledGaussianDpEvent, _TRUNCATED))
     return [words for event_class, words in pairs if event_class in kinds] or [_NO_SAMPLING]
 
 

@@ -3,10 +3,11 @@
 Nothing here searches, knows of tolerances, or trusts its callers: parameters are checked, and wrong ones make a bound wide.
 
     theorem           what it needs                                      what it says                        where it was checked
-    contour           a tilt, a period, frequencies, smoothing           log G within cut, alias, price      docs/proof-reading.md, tests/proofs
+    (all: tests/proofs)
+    contour           a tilt, a period, frequencies, smoothing           log G within cut, alias, price      docs/proof-reading.md
     lattice           losses on one lattice, a tilt, points              log G, no cut                       the same
-    rounded_lattice   cells of every leaf, a step, a tilt, points        log G, second order in the step     tests/proofs
-    convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md, tests/proofs
+    rounded_lattice   cells of every leaf, a step, a tilt, points        log G, second order in the step     tests/proofs only
+    convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md
     closed_form       Gaussians, one leaf, Laplace noise near the top    log delta and log(1 - delta)        the same
     chernoff          tilts                                              an upper end and a lower one        the same
     largest_loss      nothing                                            bounds at once                      the same

@@ -71,7 +71,8 @@ def _pass(problem_curve, rounded: RoundedLeaves, whole: Composition, question: Q
         others = np.unique(np.append(tilts[max(number - 1, 0):number + 2], 0.7 * tilt))
         curve: Curve = problem_curve(sum_of_rounded(rounded, float(tilt), period / points, points, others[others != tilt]))
         middle = int(left[len(left) // 2])
-        found = found.met(question.read(curve, whole, left, float(np.clip(found.estimate[middle], 0.0, 1e300)), found, floor, middle), left)
+        start = float(np.clip(found.estimate[middle], 0.0, 1e300))
+        found = found.met(question.read(curve, whole, left, start, found, floor, middle), left)
     left = question.open(found, floor)
     with np.errstate(invalid="ignore", over="ignore"):
         ratios = [(float(found.upper[i] - found.lower[i])) / max(question.wanted(found, int(i)), 1e-300) for i in left]

@@ -157,7 +157,7 @@ def test_tilted_is_within_two_per_mille_and_not_worse_than_plain(row):
     assert tilted <= plain + accuracy + 1e-9
 
 
-# certified-interval.md section 9, "remove" direction only: p, noise, m, AEA k = 1, 2, 3, tilted k = 1, 2, 3 at 1e-5.
+# Reference values in extended precision, "remove" direction only: p, noise, m, AEA k = 1, 2, 3, tilted k = 1, 2, 3 at 1e-5.
 # Its AEA columns are good to 1e-3 only: at p .05, k = 1 the definition has its root at 4.65893 (mpmath, 50 digits), the
 # table says 4.657.
 NOTE = [

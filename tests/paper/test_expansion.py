@@ -98,7 +98,7 @@ def half_line(function, scale):
 
 
 def tilted_quadrature(eps, c, log_mgf, kappa, order):
-    """The two formulas of certified-interval.md, section 9, by adaptive quadrature."""
+    """The tilted expansion of both distribution functions, by adaptive quadrature."""
     eps, c, log_mgf = (mp.mpf(float(v)) for v in (eps, c, log_mgf))
     f, spread = edgeworth_density(kappa, order), mp.sqrt(mp.mpf(float(kappa[1])))
     if c > 0:

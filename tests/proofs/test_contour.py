@@ -1,4 +1,6 @@
-"""The contour theorem trusts none of its callers: random tilts, periods, numbers of frequencies, smoothing and tilts for the aliases."""
+"""The contour theorem trusts none of its callers: random tilts, periods, numbers of frequencies, smoothing and tilts for the
+aliases.
+"""
 
 from __future__ import annotations
 

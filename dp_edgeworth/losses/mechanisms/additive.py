@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent
 from dp_edgeworth.losses import additive_noise
 from dp_edgeworth.losses.mechanisms.registry import AR, RO, RS, Directions, register_if_known, register_mechanism, require
@@ -22,7 +23,7 @@ def _gaussian_event(event: dp_event.GaussianDpEvent, relation: NeighboringRelati
     return gaussian(shift_of(validation.at_least_zero("noise_multiplier", event.noise_multiplier), relation))
 
 
-@register_mechanism(dp_event.MixtureOfGaussiansDpEvent, samplable=True)
+@register_mechanism(available.MixtureOfGaussiansDpEvent, samplable=True)
 def _mixture_event(event: dp_event.MixtureOfGaussiansDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     require(event, relation, AR, RS)
     return mixture(*mixture_parameters(event))

@@ -11,6 +11,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import special
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import PllrMomentsDpEvent
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.known_moments import PllrMoments
@@ -32,7 +33,7 @@ def _non_private(event: dp_event.NonPrivateDpEvent, relation: NeighboringRelatio
     return NON_PRIVATE
 
 
-@registry.register_mechanism(dp_event.DiscreteLaplaceDpEvent, samplable=True)
+@registry.register_mechanism(available.DiscreteLaplaceDpEvent, samplable=True)
 def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between."""
     registry.require(event, relation, AR, RS)
@@ -48,7 +49,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: Neighbor
     return registry.mirrored(Atoms(masses, masses[::-1], losses=tuple(a * (2 * k - s) for k in range(s + 1))))
 
 
-@registry.register_mechanism(dp_event.RandomizedResponseDpEvent)
+@registry.register_mechanism(available.RandomizedResponseDpEvent)
 def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Three outcomes (own bucket, the neighbour's, the others); against the uniform law under REPLACE_SPECIAL."""
     registry.require(event, relation, RO, RS)

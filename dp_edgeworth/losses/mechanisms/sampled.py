@@ -10,6 +10,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.losses.mechanisms import registry, rounded_pairs
 from dp_edgeworth.losses.mechanisms.additive import mixture_parameters
@@ -59,7 +60,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
         return NO_LOSS
     if base is NO_LOSS or base is NON_PRIVATE:
         return base
-    if isinstance(leaf, dp_event.MixtureOfGaussiansDpEvent):
+    if isinstance(leaf, available.MixtureOfGaussiansDpEvent):
         noise, shifts, weights = mixture_parameters(leaf)
         shares = (rounded_pairs.positive(p * weight) if weight > 0 else 0.0 for weight in weights)
         return rounded_pairs.mixture(noise, [0.0, *shifts], (1.0 - p, *shares))
@@ -97,7 +98,7 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     return rounded_pairs.symmetric(SampledWithoutReplacement, mu, p)
 
 
-@registry.register_mechanism(dp_event.TruncatedSubsampledGaussianDpEvent)
+@registry.register_mechanism(available.TruncatedSubsampledGaussianDpEvent)
 def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089).
 

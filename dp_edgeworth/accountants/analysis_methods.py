@@ -1,0 +1,78 @@
+"""The questions of the room `analysis` as methods of an accountant, so that its relation and its settings are never dropped.
+
+Each method imports its function when it is called, by name: accountants know nothing else of the room above them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from dp_accounting import privacy_accountant
+
+from dp_edgeworth.accountants import description
+
+if TYPE_CHECKING:
+    from dp_edgeworth.analysis.curves import PrivacyCurves
+    from dp_edgeworth.analysis.explanation import EventReport
+    from dp_edgeworth.analysis.statement import PrivacyStatement
+
+
+class AnalysisMethods(privacy_accountant.PrivacyAccountant):
+    """What a certified accountant can be asked beside its numbers."""
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The keyword arguments that make an accountant like this one."""
+        return {}
+
+    def statement(self, *, target_delta: float | None = None, target_epsilon: float | None = None) -> PrivacyStatement:
+        """The privacy statement of what was composed: epsilon at `target_delta`, or delta at `target_epsilon`."""
+        from dp_edgeworth.analysis.statement import statement
+
+        return statement(self, target_delta=target_delta, target_epsilon=target_epsilon)
+
+    def explain(self, *, target_delta: float, limit: int | None = None) -> EventReport:
+        """How the epsilon at `target_delta` splits over what was composed; see `dp_edgeworth.explain`."""
+        from dp_edgeworth.analysis.explanation import explain
+
+        return explain(self, target_delta=target_delta, limit=limit)
+
+    def curves(self, *, points: int = 101, smallest_delta: float = 1e-10) -> PrivacyCurves:
+        """delta(epsilon) and the trade-off curve, with certified bands; see `dp_edgeworth.curves`."""
+        from dp_edgeworth.analysis.curves import curves
+
+        return curves(self, points=points, smallest_delta=smallest_delta)
+
+    def report(self, path: str | os.PathLike[str], *, target_delta: float = 1e-5) -> str:
+        """Writes a self-contained HTML page about what was composed, and returns it; see `dp_edgeworth.html_report`."""
+        from dp_edgeworth.analysis.html_report import html_report
+
+        return html_report(self, path, target_delta=target_delta)
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).
+
+        The name and the arguments of dp-accounting's PLD accountant; `deltas` is ignored, as the bound needs no grid.
+        """
+        from dp_edgeworth.analysis.risk import true_positive_rates
+
+        return true_positive_rates(self, false_positive_rates)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """`get_gdp_mu` under the name that dp-accounting's PLD accountant has for it: here it is a bound.
+
+        `false_positive_rates`: the smallest of them is where the Gaussian trade-off begins; `deltas` is ignored.
+        """
+        from dp_edgeworth.analysis.risk import gdp_parameter
+
+        return gdp_parameter(self, false_positive_rates)
+
+    def get_bayes_risk(self, prior: float = 0.5) -> float:
+        """A proved lower bound of the error probability of any attacker who believes in the record with probability `prior`."""
+        from dp_edgeworth.analysis.risk import bayes_risk
+
+        return bayes_risk(self, prior)
+
+    def _repr_html_(self) -> str:
+        return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)

@@ -1,0 +1,49 @@
+"""Where answers go: text or JSON on standard output, pictures in files, and the exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, TextIO
+
+from dp_edgeworth.analysis import report
+from dp_edgeworth.analysis.statement import PrivacyStatement
+
+ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
+
+
+def write(text: str, stream: TextIO | None) -> None:
+    """At once, so that a reader that is gone is noticed here; a stream that was closed before we started (None) takes nothing."""
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
+
+
+def answer(options: argparse.Namespace, data: dict[str, Any], text: str) -> None:
+    """The data with `--json`, else the text."""
+    write((json.dumps(report.finite(data), indent=2) if options.json else text) + "\n", sys.stdout)
+
+
+def state(options: argparse.Namespace, statement: PrivacyStatement) -> int:
+    """A privacy statement in the format asked for, and its exit code."""
+    formats = {"text": statement.__str__, "json": statement.to_json, "markdown": statement.to_markdown, "latex": statement.to_latex}
+    write(formats["json" if options.json else options.format]() + "\n", sys.stdout)
+    return code(statement)
+
+
+def code(statement: PrivacyStatement) -> int:
+    return ANSWERED if statement.certified else NOT_CERTIFIED
+
+
+def draw(result: Any, path: str) -> None:
+    """Saves what `result.plot()` draws."""
+    try:
+        axes = result.plot()
+    except ImportError as error:
+        raise ImportError("`--png` needs matplotlib, which is not installed: pip install 'dp-edgeworth[plot]'.") from error
+    figure = (axes[0] if isinstance(axes, tuple | list) else axes).figure
+    figure.savefig(path, dpi=150)
+    from matplotlib import pyplot
+
+    pyplot.close(figure)
