@@ -25,7 +25,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEve
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.events import available
-from dp_edgeworth.losses.base_pairs import Atoms
+from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.mechanisms import Directions, register_mechanism
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
