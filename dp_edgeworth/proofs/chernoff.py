@@ -57,4 +57,6 @@ def chernoff(composition: Composition, tilts: np.ndarray) -> Chernoff:
     used = np.isfinite(logs)
     up, down = used & (tilts > 0.0), used & (tilts < 0.0) & (tilts >= -1.0)
     finite = math.exp(composition.log_finite) * (1.0 - 1e-12) if composition.log_finite < 0.0 else 1.0 - 1e-14
+    if composition.log_tail > -math.inf:  # what is left out is neither in K nor in the payoff
+        finite = max(finite - math.exp(min(composition.log_dropped, 0.0)) * (1.0 + 1e-12), 0.0)
     return Chernoff(tilts[up], (logs + log_kappa(tilts))[up], tilts[down], logs[down], finite)
