@@ -15,6 +15,16 @@ class Interval(NamedTuple):
     upper: float
 
 
+class Diagnosis(NamedTuple):
+    """Which theorems proved an interval and, where it is wider than asked, why and what helps."""
+
+    interval: Interval
+    lower_by: str
+    upper_by: str
+    narrow: bool
+    advice: str
+
+
 class Bounds(NamedTuple):
     """An interval for every target."""
 

@@ -18,7 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.intervals import Bounds, Interval
+from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
@@ -29,6 +29,14 @@ from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
 _MOST_COMPOSITIONS = 10**100
+
+
+_ADVICE = {
+    "largest loss": "The upper end is the largest possible loss: the mechanism's losses are too steep for anything finer at this delta.",
+    "Chernoff": "Counts or losses are so large that sums are lost in rounding; the interval is a few deviations of the loss wide.",
+    "convolution": "A few rare, large losses carry epsilon here; a larger `tolerance` or delta makes the answer quicker, not narrower.",
+    "other": "The asked width is below what double precision resolves here; a larger `tolerance` says the same in less time.",
+}
 
 
 class NotAGuaranteeWarning(UserWarning):
@@ -207,6 +215,24 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def get_delta_interval(self, target_epsilon: Any) -> Interval:
         """Certified lower and upper bounds of delta at `target_epsilon`, and the best estimate."""
         return Interval(*map(_plain, self._deltas(target_epsilon)))
+
+    def diagnose(self, target_delta: float) -> Diagnosis:
+        """How epsilon at `target_delta` was proved and, where its interval is wider than asked, why.
+
+        >>> import dp_accounting as dpa
+        >>> import dp_edgeworth
+        >>> accountant = dp_edgeworth.EdgeworthIntervalAccountant().compose(dpa.LaplaceDpEvent(1.0), 100)
+        >>> accountant.diagnose(1e-5).upper_by
+        'contour'
+        """
+        delta = validation.probability("target_delta", target_delta)
+        if self._non_private or not self._pairs.counts or self._bound != "spectral":
+            return Diagnosis(self.get_epsilon_interval(delta), "definition", "definition", True, "")
+        found = answers.epsilon_bounds(self._compositions(), np.array([delta]), self._tolerance)
+        interval = Interval(*(float(part[0]) for part in (found.lower, found.estimate, found.upper)))
+        lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
+        narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
+        return Diagnosis(interval, lower_by, upper_by, narrow, "" if narrow else _ADVICE.get(upper_by, _ADVICE["other"]))
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""

@@ -181,8 +181,8 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     """
     if not (math.isfinite(tilt) and tilt > -1.0 and tilt != 0.0 and 0.0 < period < math.inf and last >= 3 and 0.0 <= tau2 < math.inf):
         raise ValueError(f"A contour needs a tilt above -1 and not 0, a period, 3 frequencies. Found {tilt}, {period}, {last}, {tau2}.")
-    if tilt < 0.0 and not ((others < 0.0) & (others > -1.0)).all():
-        raise ValueError(f"Tilts for the aliases of 1 - delta must be in (-1, 0). Found {others}.")
+    if not (others > 0.0 if tilt > 0.0 else (others < 0.0) & (others > -1.0)).all():
+        raise ValueError(f"Tilts for the aliases must be positive for delta, in (-1, 0) for 1 - delta. Found {others}.")
     part = composition.spectral(tilt, period, last)
     step = 2.0 * math.pi / period
     y, variance = step * np.arange(last + 1), composition.gaussian_variance + tau2

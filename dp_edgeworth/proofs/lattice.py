@@ -99,8 +99,8 @@ def lattice_contour(composition: Composition, tilt: float, points: int, others: 
     spacing = composition.spacing
     if spacing is None or points < 2 or not (math.isfinite(tilt) and tilt > -1.0 and tilt != 0.0):
         raise ValueError(f"A lattice needs a spacing, 2 points and a tilt above -1 and not 0. Found {spacing}, {points}, {tilt}.")
-    if tilt < 0.0 and not ((others < 0.0) & (others > -1.0)).all():
-        raise ValueError(f"Tilts for the aliases of 1 - delta must be in (-1, 0). Found {others}.")
+    if not (others > 0.0 if tilt > 0.0 else (others < 0.0) & (others > -1.0)).all():
+        raise ValueError(f"Tilts for the aliases must be positive for delta, in (-1, 0) for 1 - delta. Found {others}.")
     step, last = 2.0 * math.pi / (spacing * points), points // 2
     log_terms, errors = np.zeros(last + 1, complex), np.zeros(last + 1)
     log_mgf, log_mgf_error, origin, shift = 0.0, float(rule_error(np.array(tilt))), 0.0, 0.0

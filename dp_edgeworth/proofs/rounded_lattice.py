@@ -99,13 +99,8 @@ def rounded_lattice(composition: Composition, tilt: float, step: float, points: 
 
     None where a leaf has no cells, or too many.
     """
-    if not (tilt > 0.0 and 0.0 < step < math.inf and points >= 16 and (others > 0.0).all()):
-        raise ValueError(f"Rounding needs positive tilts, a step and 16 points. Found {tilt}, {others}, {step}, {points}.")
     rounded = rounded_leaves(composition, step, points, log_tail)
-    if rounded is None:
-        return None
-    upper, lower = (lattice_sum(side, tilt, step, points, others) for side in rounded[:2])
-    return RoundedLattice(upper, lower, *rounded[2:])
+    return None if rounded is None else sum_of_rounded(rounded, tilt, step, points, others)
 
 
 class RoundedLeaves(NamedTuple):
@@ -115,6 +110,14 @@ class RoundedLeaves(NamedTuple):
     below: list[tuple[Rounded, int]]
     log_infinite: float
     log_error: float
+
+
+def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int, others: np.ndarray) -> RoundedLattice:
+    """The sum of leaves that were rounded to this step, with n points, a tilt c > 0 and tilts for the aliases."""
+    if not (tilt > 0.0 and 0.0 < step < math.inf and points >= 16 and (others > 0.0).all()):
+        raise ValueError(f"Rounding needs positive tilts, a step and 16 points. Found {tilt}, {others}, {step}, {points}.")
+    upper, lower = (lattice_sum(side, tilt, step, points, others) for side in (rounded.above, rounded.below))
+    return RoundedLattice(upper, lower, rounded.log_infinite, rounded.log_error)
 
 
 def rounded_leaves(composition: Composition, step: float, points: int, log_tail: float) -> RoundedLeaves | None:

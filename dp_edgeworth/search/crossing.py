@@ -89,21 +89,43 @@ def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.n
 
 
 def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: float) -> Proved:
-    """Ends to 1e-13 where the curve's own bounds cross the deltas, on any scale: for curves without a usable slope."""
+    """Ends where the curve's own bounds cross the deltas, on any scale: for curves without a usable slope.
+
+    The estimate is bracketed first, and ends are proposed from how far the bounds are away there; where that fails, each bound is
+    bracketed for itself.
+    """
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
-    sign, count = (-1.0 if curve.complement else 1.0), len(deltas)
-    goals = sign * targets + np.array([1.0, 0.0, -1.0])[:, None] * slack
+    sign = -1.0 if curve.complement else 1.0
+    middle = _bracketed(lambda eps: _excess(curve, eps, 1, sign, targets, np.zeros(len(slack))), (1, len(deltas)), most)[0][0]
+    wider = middle * (1.0 + 1e-5) + 1e-300
+    here, there = curve.bounds(middle), curve.bounds(wider)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        slope = np.abs((there.estimate - here.estimate) / (wider - middle))
+        up, down = (here.upper - here.estimate, here.estimate - here.lower)[::-1 if curve.complement else 1]
+        lift, drop = (1.5 * (gap + slack) / slope + _UNIT * middle for gap in (up, down))
+        lift, drop = (np.where(np.isfinite(distance), distance, 0.0) for distance in (lift, drop))
+    found = proved_epsilons(curve, composition, deltas, middle - drop, middle, middle + lift)
+    left = np.isinf(found.upper) | ((found.lower == 0.0) & (middle > 0.0))
+    if left.any():
+        shape = (3, int(left.sum()))
+        goals, slacks = np.broadcast_to(targets[left], shape), np.stack([slack[left], np.zeros(shape[1]), -slack[left]])
+        low, high = _bracketed(lambda eps: _excess(curve, eps, None, sign, goals, slacks), shape, most)
+        found = found.met(proved_epsilons(curve, composition, deltas[left], low[0], low[1], high[2]), left)
+    return found
 
-    def excess(epsilons: np.ndarray) -> np.ndarray:
-        """Bounds of delta from below, in the middle, from above, each less what it must be compared with: decreasing."""
-        b = curve.bounds(epsilons.ravel())
-        each = (b.upper, b.estimate, b.lower) if curve.complement else (b.lower, b.estimate, b.upper)
-        with np.errstate(invalid="ignore"):
-            found = np.stack([sign * part.reshape(3, count)[row] for row, part in enumerate(each)]) - goals
-        return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
-    low, high = _bracketed(excess, (3, count), most)
-    return proved_epsilons(curve, composition, deltas, low[0], low[1], high[2])
+def _excess(curve: Curve, epsilons: np.ndarray, row: int | None, sign: float, targets: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Bounds of delta less what they must be compared with, decreasing: one row of (lower, estimate, upper), or all three, each at
+    epsilons of its own.
+    """
+    b = curve.bounds(epsilons.ravel())
+    each = (b.upper, b.estimate, b.lower) if curve.complement else (b.lower, b.estimate, b.upper)
+    with np.errstate(invalid="ignore"):
+        if row is not None:
+            found = sign * each[row].reshape(epsilons.shape) - (sign * targets + slack)
+        else:
+            found = np.stack([sign * part.reshape(epsilons.shape)[i] for i, part in enumerate(each)]) - (sign * targets + slack)
+    return np.nan_to_num(found, nan=-1.0, posinf=1e300, neginf=-1e300)
 
 
 def _bracketed(excess: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int], most: float) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@
     Chernoff at the floor      another direction has an answer already      one ladder
     contour                    always                                       a millisecond, up to 0.3 s
     contour, rare losses out   losses without a largest one                 as above
+    whole curve                8 targets and more                           some 10 ms
     convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
     negligible leaves out      leaves that shift epsilon by less than 1e-3  all of the above, of the rest
     convolution, large         as above                                     up to 4e7 pairs
@@ -31,6 +32,7 @@ from dp_edgeworth.proofs.reduction import Reduced, Reduction
 from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
 from dp_edgeworth.search.contours import plan, planned
 from dp_edgeworth.search.questions import DeltaAt, Question
+from dp_edgeworth.search.whole_curves import read_all
 from dp_edgeworth.sums.composition import Composition
 
 _RESERVE = 14.0  # digits (base e) that a curve has to spare where it is to serve many targets
@@ -38,7 +40,7 @@ _FINER = (1.0, 1.0, 6.0, 36.0)
 _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
-_MOST_FAILURES = 3
+_MOST_FAILURES, _MANY_TARGETS = 3, 8
 _FIRST_POINTS, _MOST_POINTS, _MOST_ROUNDED = 1 << 12, 1 << 15, 3  # of a rounded lattice
 _LIGHT = 1e-7  # of delta may go to cells without a largest loss
 
@@ -239,6 +241,22 @@ def _rounded(problem: Problem, question: Question, found: Proved, floor: np.ndar
     return curve, found
 
 
+def _whole_curve(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
+    """All targets off one lattice at a few tilts."""
+    left = question.open(found, floor)
+    if len(left) < _MANY_TARGETS:
+        return found
+    current = problem
+    if problem.rest.has_tail:
+        last = int(min(left, key=lambda i: question.log_delta(problem.whole, found, int(i))))
+        current = _without_rare(problem, question, found, last, math.log(_LIGHT))
+    places = [question.place(current.rest, problem.whole, int(i)) for i in (left[0], left[-1])]
+    known = [place for place in places if place is not None and not place.complement]
+    if not known:
+        return found
+    return read_all(problem.curve, problem.rest, problem.whole, question, found, floor, min(known, key=lambda place: place.log_g))
+
+
 def _without_negligible(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
     """All of the table for the composition without the leaves that hardly matter."""
     left = question.open(found, floor)
@@ -277,6 +295,7 @@ TABLE = (
     Method("closed form", _always, _closed),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
+    Method("whole curve", _always, _whole_curve),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
     Method("rounded lattice", _always, _one_by_one(_rounded)),
     Method("contour", _always, _contours()),
@@ -286,7 +305,7 @@ TABLE = (
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 8  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 9  # the first rows, which negligible leaves may have been in the way of
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:

@@ -12,7 +12,6 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 from dp_edgeworth.analysis.sweeps import sweep
-from dp_edgeworth.paper import tilted_batch
 
 matplotlib.use("Agg")
 AXES = {"sampling_probability": [0.01, 0.05, 0.3], "noise_multiplier": [0.7, 1.0, 4.0], "steps": [1_000, 20_000]}
@@ -54,17 +53,6 @@ def test_certified_intervals_agree_with_the_accountant(relation, delta, toleranc
 def test_certified_intervals_contain_the_exact_value(p, sigma, steps, exact):
     result = sweep(sampling_probability=p, noise_multiplier=sigma, steps=steps, target_delta=1e-5, certified=True)
     assert result.lower.item() <= exact <= result.upper.item() <= exact + 2e-5
-
-
-def test_a_wrong_suggestion_never_makes_a_false_interval(monkeypatch):
-    """The estimates are shifted by far more than they are ever off: intervals get wider at most."""
-    truth = sweep(**AXES, target_delta=1e-5, certified=True)
-    saddles = tilted_batch.saddles
-    for factor in ([[0.3], [1.0]], [[3.0], [1.0]], [[1.0], [0.2]], [[1.0], [5.0]], [[np.nan], [np.nan]]):
-        monkeypatch.setattr(tilted_batch, "saddles", lambda *given, factor=factor: np.array(factor) * saddles(*given))
-        found = sweep(**AXES, target_delta=1e-5, certified=True)
-        assert np.all(found.lower <= truth.upper) and np.all(truth.lower <= found.upper)
-        assert np.all(found.upper - found.lower <= 1e-6 * np.maximum(1.0, found.lower))
 
 
 def test_estimates_are_near_where_many_samples_share_the_loss():
