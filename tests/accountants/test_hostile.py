@@ -208,8 +208,8 @@ def test_a_relation_is_not_its_name(relation):
                 lambda: planning.calibrate_noise(sampling_probability=0.0, steps=1, **budget),
                 lambda: planning.max_steps(sampling_probability=0.1, noise_multiplier=0.0, **budget),
                 lambda: planning.max_sampling_probability(noise_multiplier=1.0, steps=1, **budget),
-                lambda: dp_edgeworth.explain(gaussian(1.0), target_delta=1e-5, neighboring_relation=relation),
-                lambda: EdgeworthIntervalAccountant(relation)):
+                lambda: dp_edgeworth.explain(gaussian(1.0), target_delta=1e-5, neighboring_relation=relation or "none"),
+                lambda: EdgeworthIntervalAccountant(relation)):  # for `explain` None is the default
         with pytest.raises(ValueError, match=r"`neighboring_relation` must be a `NeighboringRelation`. Found"):
             ask()
 

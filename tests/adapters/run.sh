@@ -12,30 +12,34 @@ directory=${ADAPTERS:-$(mktemp -d)}
 [ -n "${ADAPTERS:-}" ] || trap 'rm -rf "$directory"' EXIT
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-job() {  # name, first package (or -), packages, tests
-    local environment="$directory/$1"
+pages=tests/test_documentation.py
+
+job() {  # name, first package (or -), packages, arguments of pytest
+    local environment="$directory/$1" name=$1
     if [ ! -x "$environment/bin/python" ]; then
         python3 -m venv "$environment"
         [ "$2" = - ] || "$environment/bin/pip" install --quiet "$2"
         # shellcheck disable=SC2086
         "$environment/bin/pip" install --quiet $3 pytest
-        "$environment/bin/pip" install --quiet --editable . 
+        "$environment/bin/pip" install --quiet --editable .
     fi
     echo "== $1: $("$environment/bin/pip" freeze --exclude-editable | grep -iE '^(opacus|torch|jax[_-]privacy|apache-beam|pipeline-dp|pfl|riskcal|dp-accounting|numpy)[=@ ]' | tr '\n' ' ')"
     # A job must run something: all tests skipped is a failure.
-    "$environment/bin/python" -m pytest -q -rs -p no:cacheprovider $4 | tee "$directory/$1.log"
-    grep -qE '[0-9]+ passed|^\.' "$directory/$1.log"
+    shift 3
+    "$environment/bin/python" -m pytest -q -rs -p no:cacheprovider "$@" | tee "$directory/$name.log"
+    grep -qE '[0-9]+ passed|^\.' "$directory/$name.log"
 }
 
 for name in "${@:-opacus jax_privacy beam pipeline_dp pfl riskcal}"; do
     for one in $name; do
         case "$one" in
-            opacus) job opacus "${TORCH:-torch}" opacus tests/adapters/test_opacus.py ;;
-            jax_privacy) job jax_privacy - jax-privacy tests/adapters/test_jax_privacy.py ;;
+            opacus) job opacus "${TORCH:-torch}" opacus tests/adapters/test_opacus.py $pages -k opacus ;;
+            jax_privacy) job jax_privacy - jax-privacy tests/adapters/test_jax_privacy.py $pages -k jax ;;
             beam) job beam - apache-beam tests/adapters/test_beam.py ;;
-            pipeline_dp) job pipeline_dp - "pipeline-dp dp-accounting" "tests/adapters/test_pld_face.py -k pipeline_dp" ;;
-            pfl) job pfl - pfl "tests/adapters/test_pld_face.py -k pfl" ;;
-            riskcal) job riskcal - riskcal "tests/adapters/test_pld_face.py -k riskcal" ;;
+            pipeline_dp) job pipeline_dp - "pipeline-dp dp-accounting" tests/adapters/test_pld_face.py $pages \
+                -k "pipeline_dp or loss-distribution" ;;
+            pfl) job pfl - pfl tests/adapters/test_pld_face.py -k pfl ;;
+            riskcal) job riskcal - riskcal tests/adapters/test_pld_face.py -k riskcal ;;
             *) echo "unknown: $one" >&2; exit 2 ;;
         esac
     done
