@@ -47,7 +47,7 @@ from dp_edgeworth.proofs.lattice import LatticeContour, lattice_tables
 from dp_edgeworth.sums.composition import Composition
 
 _OUTWARD = 1e-14
-_MOST_KINDS = 64
+_MOST_KINDS, _MOST_USES, _LARGEST_STEP = 64, 1e9, 1.0
 _MOST_TURNS = 4  # of the period that one loss may take
 _COARSE = 0.05  # deviations: cells that show where the losses are
 _FINE, _CANDIDATES = 640, 16
@@ -123,7 +123,8 @@ def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int
 def rounded_leaves(composition: Composition, step: float, points: int, log_tail: float) -> RoundedLeaves | None:
     """Of every leaf up to e^{log_tail} may become infinite; None where a leaf has no cells, or too many."""
     parts = _leaves(composition)
-    if len(parts) > _MOST_KINDS:
+    if len(parts) > _MOST_KINDS or composition.total > _MOST_USES or step > _LARGEST_STEP or not
+    math.isfinite(composition.gaussian_variance):
         return None
     above, below, infinite, log_error = [], [], 0.0, 0.0
     for pllr, count in parts:

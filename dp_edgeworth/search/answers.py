@@ -7,6 +7,7 @@ one has already reached: its floor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,4 +48,6 @@ def _supremum(directions: Sequence[Composition], question: Question) -> Proved:
 
 def _one(composition: Composition, question: Question, floor: np.ndarray) -> Proved:
     found = question.begin(composition)
+    if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
+        return found
     return narrowed(Problem(composition, composition), question, found, floor) if len(question.open(found, floor)) else found

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dp_edgeworth.proofs.proved import Proved
 
 COUNT = 6
-values = st.lists(st.sampled_from([0.0, 1e-300, 1e-3, 0.5, 1.0, 3.0, 1e6, math.inf]) | st.floats(0.0, 10.0), min_size=COUNT, max_size=COUNT)
+values = st.lists(st.sampled_from([0.0, 1e-300, 1e-3, 0.5, 1.0, 3.0, 1e6, math.inf]) | st.floats(0.0, 10.0), min_size=COUNT,
+max_size=COUNT)
 gaps = st.lists(st.sampled_from([0.0, 1e-9, 1.0, math.inf]) | st.floats(0.0, 2.0), min_size=COUNT, max_size=COUNT)
 
 
