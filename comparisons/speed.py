@@ -101,21 +101,21 @@ def profile(action: Callable[[], object] | None = None) -> str:
 
 def characteristic_products(action: Callable[[], object]) -> int:
     """Leaves x nodes x frequencies of all transforms that an action takes."""
-    from dp_edgeworth.proofs import spectral
-    from dp_edgeworth.sums import leaf_sums
+    from dp_edgeworth.proofs import lattice
+    from dp_edgeworth.sums import loss_sums
 
     counts: list[int] = []
-    original = spectral.log_characteristic
+    original = loss_sums.log_characteristic
 
     def counting(block: Any, transform: Any, step: float, last: int, **options: Any) -> Any:
         counts.append(transform.weights.size * last)
         return original(block, transform, step, last, **options)
 
     with (
-        mock.patch.object(spectral, "log_characteristic", counting),
-        mock.patch.object(leaf_sums, "log_characteristic", counting),
+        mock.patch.object(lattice, "log_characteristic", counting),
+        mock.patch.object(loss_sums, "log_characteristic", counting),
     ):
-        leaf_sums._row.cache_clear()  # what a leaf has told before would not be counted
+        loss_sums._kept.cache_clear()  # what a leaf has told before would not be counted
         action()
     return sum(counts)
 
