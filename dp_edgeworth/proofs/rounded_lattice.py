@@ -123,8 +123,7 @@ def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int
 def rounded_leaves(composition: Composition, step: float, points: int, log_tail: float) -> RoundedLeaves | None:
     """Of every leaf up to e^{log_tail} may become infinite; None where a leaf has no cells, or too many."""
     parts = _leaves(composition)
-    if len(parts) > _MOST_KINDS or composition.total > _MOST_USES or step > _LARGEST_STEP or not
-    math.isfinite(composition.gaussian_variance):
+    if len(parts) > _MOST_KINDS or composition.total > _MOST_USES or step > _LARGEST_STEP:
         return None
     above, below, infinite, log_error = [], [], 0.0, 0.0
     for pllr, count in parts:

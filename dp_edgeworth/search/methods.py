@@ -269,7 +269,7 @@ def _chernoff(problem: Problem, question: Question, found: Proved, floor: np.nda
     """Exponential tails on both sides, at tilts around both saddle points."""
     left = question.open(found, floor)
     spread = math.sqrt(max(float(problem.rest.rungs(np.zeros(1)).variance[0]), 1e-300))
-    tilts = [-np.geomspace(1.0, 1e-3, 24) * min(0.999, 12.0 / spread)]
+    tilts = [-np.geomspace(1.0, 1e-3, 24) * min(0.999, 12.0 / spread), np.geomspace(1e-3, 1.0, 24) * 12.0 / spread]
     place = question.place(problem.rest, problem.whole, int(left[0]))
     if place is not None and not place.complement:
         tilts.append(place.rungs.tilts[max(place.best - 2, 0)] * np.geomspace(0.3, 4.0, 24))
