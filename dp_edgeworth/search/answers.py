@@ -17,6 +17,8 @@ from dp_edgeworth.search.methods import Problem, narrowed
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
+_NEAR_TOP = 1e-9
+
 
 def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float) -> Proved:
     """Intervals of the smallest epsilon >= 0 with delta(epsilon) <= delta in all directions.
@@ -31,7 +33,15 @@ def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolera
 
 def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float) -> Proved:
     """Intervals of delta(epsilon), the larger of all directions."""
-    return _supremum(directions, DeltaAt(epsilons, tolerance)).falling(epsilons)
+    targets = np.append(epsilons, _below_the_top(directions, epsilons))
+    return _supremum(directions, DeltaAt(targets, tolerance)).falling(targets).at(slice(len(epsilons)))
+
+
+def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> list[float]:
+    """Where to ask, too: at a largest loss, which is rounded, delta can be told less precisely than a little below."""
+    tops = {composition.finite_supremum for composition in directions}
+    least = [top * (1.0 - _NEAR_TOP) for top in tops if 0.0 < top < np.inf]
+    return [low for low in least if ((epsilons > low) & (epsilons < low * (1.0 + 2.0 * _NEAR_TOP))).any()]
 
 
 def _supremum(directions: Sequence[Composition], question: Question) -> Proved:

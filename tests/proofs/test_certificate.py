@@ -1,4 +1,4 @@
-"""Each error term of the certificate (header of `spectral.py`) on its own: made large, it must widen the interval and keep the truth.
+"""Each error term of the certificate (header of `contour.py`) on its own: made large, it must widen the interval and keep the truth.
 
 Exact values come from `comparisons.exact` (80 bits, nothing shared with the package), `mpmath` or `fractions`.
 """
@@ -20,10 +20,15 @@ from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.operations import subsample
 from dp_edgeworth.losses.rules import EPSILON, Rule
-from dp_edgeworth.proofs import spectral
+from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
+from dp_edgeworth.proofs.contour import contour as contour_of
+from dp_edgeworth.proofs.contour import sum_error
+from dp_edgeworth.search import contours
+from dp_edgeworth.search.ladder import place_at_epsilon
 from dp_edgeworth.sums import characteristic
+from dp_edgeworth.sums.blocks import COUNT_ERROR, Block
 from dp_edgeworth.sums.characteristic import log_characteristic
-from dp_edgeworth.sums.composition import COUNT_ERROR, Block, Composition
+from dp_edgeworth.sums.composition import Composition
 
 mpmath = pytest.importorskip("mpmath")
 from comparisons.exact import _delta_of, _directions  # noqa: E402
@@ -42,17 +47,20 @@ def exact_log_delta(event, epsilon):
     return math.log(_delta_of(_directions(event, REMOVE)[0], epsilon).value)
 
 
-def contour(event, epsilon, *, period=1.0, highest=1.0, tau2=None):
+def planned(sums, epsilon, *, period=1.0, highest=1.0, tau2=None):
     """The contour that the package would choose, with its period, its highest frequency or its smoothing changed."""
-    sums, log_delta = composition(event), exact_log_delta(event, epsilon)
-    tilt = spectral.positive_tilt(sums, log_delta)
-    choice, others, bounds = spectral.plan(sums, tilt, epsilon, log_delta, 1e-6)
-    choice = dataclasses.replace(choice, period=choice.period * period)
-    decay = spectral._decay(sums, choice.tilt)
-    smoothing, last = spectral._smoothing(decay, choice, 1e-7)
-    if tau2 is not None:
-        smoothing, last = spectral._smoothed(decay, choice, tau2)
-    return spectral._evaluated(sums, choice, decay, smoothing, last * highest, others, bounds)
+    place = place_at_epsilon(sums, epsilon)
+    choice = contours.plan(place, 1e-6, place.slope, 0.0)
+    need, turns = choice.loss - choice.log_relative + 9.0, choice.period * period / (2.0 * math.pi)
+    envelope = sums.spectral(choice.tilt, choice.period * period, 8).envelope
+    if tau2 is None:  # as little as makes a sum of bearable length
+        tau2 = 0.0 if envelope.frequency(need) * turns <= 4_000 else 1e-6
+    last = max(3, math.ceil(envelope.smoothed(tau2).frequency(need) * turns * highest))
+    return contour_of(sums, choice.tilt, choice.period * period, last, tau2, choice.others)
+
+
+def contour(event, epsilon, **changes):
+    return planned(composition(event), epsilon, **changes)
 
 
 def interval(event, epsilon, **changes):
@@ -160,16 +168,16 @@ def test_errors_of_the_terms_are_paid_for_in_both_sums(event, epsilon, tau2, dir
 def test_errors_of_the_rules_are_paid_for_where_nothing_else_is():
     """Terms that are computed as 0 may be e^-40 of the amplitude: that is all a rule promises."""
     weights = np.full(100, 0.01)
-    assert spectral.sum_error(np.full(100, -900.0 + 0j), np.zeros(100), weights) >= math.exp(-40.0)
+    assert sum_error(np.full(100, -900.0 + 0j), np.zeros(100), weights) >= math.exp(-40.0)
 
 
 @pytest.mark.parametrize("size", [10, 1000, 100_000])
 def test_additions_are_paid_for(size):
     """At most 16 + log2(n/128) additions touch a term, half a unit in the last place each; and the product with the weights."""
     terms, weights = np.zeros(size, complex), np.full(size, 1.0 / size)
-    without = spectral.sum_error(terms, np.zeros(size), weights, added=0.0)
+    without = sum_error(terms, np.zeros(size), weights, added=0.0)
     assert without >= 8.0 * EPSILON * (1.0 - 1e-9)  # the exponential, the kernel and the weight of one term
-    assert spectral.sum_error(terms, np.zeros(size), weights) - without >= 0.5 * EPSILON * (16 + math.log2(max(size / 128, 1)))
+    assert sum_error(terms, np.zeros(size), weights) - without >= 0.5 * EPSILON * (16 + math.log2(max(size / 128, 1)))
 
 
 @every_event
@@ -212,57 +220,44 @@ def test_rounding_of_the_amplitude_is_paid_for():
     large = dataclasses.replace(found, log_mgf=1e9)
     bound = large.bounds(np.array([epsilon]))
     assert bound.upper[0] - bound.lower[0] >= 2.0 * EPSILON * 1e9
-    far = dataclasses.replace(found, tilt=found.tilt * 1e9, other_tilts=found.other_tilts * 1e9)
+    far = dataclasses.replace(found, tilt=found.tilt * 1e9)
     total = float((np.exp(-1j * epsilon * far.frequencies) * far._fixed.terms).sum().real)
     without = far.log_mgf - far.tilt * epsilon + math.log(total + far._fixed.error)
     assert far.bounds(np.array([epsilon])).upper[0] >= without + EPSILON * far.tilt * epsilon
 
 
-def test_losses_left_out_are_paid_for():
-    """A probability of 1e-3 that was left out belongs to delta."""
-    event, epsilon = EVENTS[0]
-    found = contour(event, epsilon)
-    without = dataclasses.replace(found, log_dropped=math.log(1e-3)).bounds(np.array([epsilon]))
-    assert np.exp(without.upper[0]) >= np.exp(exact_log_delta(event, epsilon)) + 1e-3 * (1 - 1e-12)
-
-
-def complement_contour(tau2, period=1.0, highest=1.0, tilt=-0.5):
-    """G = 1 - delta of one small Gaussian leaf made of the closed form, by a negative tilt."""
-    sums = Composition({subsample(GaussianShift(1.0), 0.5): 50})
-    epsilon = 2.0
-    guess = spectral.contour(sums, tilt, epsilon, -0.5, 1e-9)
-    choice, others, bounds = spectral.plan(sums, guess.tilt, epsilon, float(guess.bounds(np.array([epsilon])).estimate[0]), 1e-9)
-    choice = dataclasses.replace(choice, period=choice.period * period)
-    decay = spectral._decay(sums, choice.tilt)
-    smoothing, last = spectral._smoothed(decay, choice, tau2) if tau2 else spectral._smoothing(decay, choice, 1e-9)
-    exact = guess.bounds(np.array([epsilon]))
-    return exact, spectral._evaluated(sums, choice, decay, smoothing, last * highest, others, bounds).bounds(np.array([epsilon]))
+# 1 - delta at 2 of fifty sampled Gaussians: below the mean loss, where the planner takes a negative tilt
+COMPLEMENT = Composition({subsample(GaussianShift(1.0), 0.5): 50}), 2.0
 
 
 @pytest.mark.parametrize("change", [{"tau2": 1e-3}, {"tau2": 0.1}, {"tau2": 1.0}, {"tau2": None, "period": 0.4},
                                     {"tau2": None, "highest": 0.3}, {"tau2": 0.1, "period": 0.4, "highest": 0.3}], ids=str)
 def test_coarse_contours_of_the_complement(change):
     """Smoothing lowers 1 - delta, so its price is on the other side; a fine contour, checked against c > 0, is the measure."""
-    fine, coarse = complement_contour(**change)
+    sums, epsilon = COMPLEMENT
+    fine, coarse = planned(sums, epsilon), planned(sums, epsilon, **change)
+    assert fine.complement and coarse.complement
+    fine, coarse = (found.bounds(np.array([epsilon])) for found in (fine, coarse))
     assert fine.upper[0] - fine.lower[0] < 1e-6
     assert coarse.lower[0] <= fine.upper[0] and fine.lower[0] <= coarse.upper[0]
-    sums = Composition({subsample(GaussianShift(1.0), 0.5): 50})
-    other = spectral.contour(sums, 0.5, 2.0, math.log(-math.expm1(fine.estimate[0])), 1e-9).bounds(np.array([2.0]))
+    other = contour_of(sums, 0.05, 400.0, 2_000, 0.0, np.array([0.02, 0.1, 0.2])).bounds(np.array([epsilon]))
+    assert other.upper[0] - other.lower[0] < 1e-6
     assert np.exp(other.lower[0]) + np.exp(fine.lower[0]) <= 1.0 <= np.exp(other.upper[0]) + np.exp(fine.upper[0])
 
 
-def test_aliases_include_the_rounding_of_their_own_bounds():
-    """`other_log_bounds` carries the rounding of K(c'): ten orders of magnitude more of it must be seen."""
+def test_aliases_include_the_rounding_of_their_own_bounds(monkeypatch):
+    """The bounds of the aliases carry the rounding of K(c'): ten orders of magnitude more of it must be seen."""
     event, epsilon = EVENTS[0]
     found = contour(event, epsilon, period=0.3)
-    more = dataclasses.replace(found, other_log_bounds=found.other_log_bounds + 1.0)
-    assert more.bounds(np.array([epsilon])).lower[0] < found.bounds(np.array([epsilon])).lower[0]
     sums = composition(event)
-    tilt = spectral.positive_tilt(sums, exact_log_delta(event, epsilon))
-    _, others, bounds = spectral.plan(sums, tilt, epsilon, exact_log_delta(event, epsilon), 1e-6)
-    k = sums.cgf(others[:-1], sums.demand(-1.0, float(others.max())))
-    np.testing.assert_array_less(spectral.log_kappa(others[:-1]) + k[0], bounds[:-1])
-    assert (k[3] > 0).all()
+    plain = sums.rungs
+    monkeypatch.setattr(sums, "rungs", lambda tilts: plain(tilts)._replace(error=plain(tilts).error + 1.0))
+    place = place_at_epsilon(composition(event), epsilon)
+    more = contour_of(sums, found.tilt, 2.0 * math.pi / found.step, len(found.log_terms) - 1, found.tau2, place.rungs.tilts)
+    assert more.bounds(np.array([epsilon])).lower[0] < found.bounds(np.array([epsilon])).lower[0]
+    assert more.bounds(np.array([epsilon])).upper[0] == pytest.approx(found.bounds(np.array([epsilon])).upper[0], abs=1e-12)
+    rungs = plain(place.rungs.tilts)
+    assert (rungs.error > 0).all() and (log_kappa(rungs.tilts) + rungs.log_mgf < place.log_bounds).all()
 
 
 @pytest.mark.parametrize("direction", [-1.0, 1.0])
@@ -402,5 +397,5 @@ def test_the_rounded_tilt_is_paid_for(atoms, tilt):
 @pytest.mark.parametrize(("log_bound", "log_mgf", "epsilon"), [(1e14, 0.0, 0.0), (0.0, -1e14, 0.0), (0.0, 0.0, 1e14)])
 def test_aliases_of_huge_numbers_are_rounded_up(log_bound, log_mgf, epsilon):
     """A number of 1e14 is rounded by 0.01; period 50, tilts 1 away on either side."""
-    found = spectral.AliasBound(np.array([0.0, 2.0]), np.full(2, log_bound), 1.0, log_mgf, 50.0)(np.array([epsilon]))
+    found = AliasBound(np.array([0.0, 2.0]), np.full(2, log_bound), 1.0, log_mgf, 50.0)(np.array([epsilon]))
     assert found[0] >= 1e14 - 50.0 + 0.05

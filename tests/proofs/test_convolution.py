@@ -17,14 +17,21 @@ from comparisons.truth_cases import truth_case
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.cells import _lower_tail
+from dp_edgeworth.losses.cells import Cells, _lower_tail
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.operations import Mixed, Reversed, Subsampled, reverse, subsample
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs import convolution
+from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.search.crossing import bisected
 from dp_edgeworth.sums.composition import Composition
+
+def crossing(curve: convolution.Convolution, log_delta: float) -> Proved:
+    """The ends of epsilon that a curve proves for what is finite of a delta."""
+    return bisected(curve, Composition({GaussianShift(1.0): 1}), np.array([math.exp(log_delta)]), 1e300)
+
 
 LEAVES: list[Pllr] = [
     GaussianShift(0.7),
@@ -48,7 +55,11 @@ LEAVES: list[Pllr] = [
 
 @pytest.mark.parametrize("pllr", LEAVES, ids=repr)
 def test_cells_are_a_partition(pllr: Pllr) -> None:
-    found = pllr.cells(0.05, -60.0)
+    for cuts in (0.05, 0.0137 + 0.05 * np.arange(-30.0, 25.0)):  # about so far apart, or between given losses
+        partition(pllr.cells(cuts, -60.0))
+
+
+def partition(found: Cells | None) -> None:
     assert found is not None
     assert found.p.sum() == pytest.approx(1.0, rel=1e-12) and found.q.sum() == pytest.approx(1.0, rel=1e-12)
     assert np.all(found.low <= found.mean) and np.all(found.mean <= found.high) and np.all(found.error >= 0.0)
@@ -112,11 +123,11 @@ def test_two_uses_against_a_quadrature(p: float, noise: float, epsilon: float, d
         bounds = found.bounds(np.array([epsilon]))
         assert bounds.lower[0] <= math.log(delta) <= bounds.upper[0]
         widths.append(float(bounds.upper[0] - bounds.lower[0]))
-        low, middle, high = found.crossing(math.log(delta), 0.0)
-        assert low <= epsilon <= high and low <= middle <= high
+        ends = crossing(found, math.log(delta))
+        assert ends.lower[0] <= epsilon <= ends.upper[0] and ends.lower[0] <= ends.estimate[0] <= ends.upper[0]
     assert widths[-1] < widths[0] / 16.0  # of second order: 64 at best
     lower, _, upper = EdgeworthIntervalAccountant().compose(event, 2).get_epsilon_interval(delta)
-    assert lower <= epsilon <= upper and upper - lower <= 1e-3 * upper
+    assert lower <= epsilon <= upper and upper - lower <= 1e-6
     lower, _, upper = EdgeworthIntervalAccountant().compose(event, 2).get_delta_interval(epsilon)
     assert lower <= delta <= upper and upper - lower <= 1e-3 * upper
 
@@ -155,12 +166,12 @@ def test_random_events_against_the_oracle() -> None:
         if not 1e-200 < case.delta < 0.4:
             continue
         found = []
-        for direction in EdgeworthIntervalAccountant(case.relation).compose(case.event)._directions():
-            rest = case.delta - direction.upper.infinite_mass
+        for composition in EdgeworthIntervalAccountant(case.relation).compose(case.event)._compositions():
+            rest = case.delta - composition.infinite_mass
             both = [convolution.convolved(side, math.log(rest), max(exact, 1e-9), 0.08, 3e5) if rest > 1e-3 * case.delta else None
-                    for side in direction]
-            found.append([None if one is None else one.crossing(math.log(rest), 1e-12) for one in both])
-        ends = [(low[0], high[2]) for high, low in found if low is not None and high is not None]
+                    for side in (composition, composition.dominated)]
+            found.append([None if one is None else crossing(one, math.log(rest)) for one in both])
+        ends = [(low.lower[0], high.upper[0]) for high, low in found if low is not None and high is not None]
         if len(ends) < len(found):
             continue
         judged += 1
@@ -275,11 +286,30 @@ def test_the_error_of_the_masses_moves_both_ends() -> None:
     bounds = blurred.bounds(np.array([0.5]))
     assert bounds.upper[0] - bounds.lower[0] == pytest.approx(0.2, rel=1e-12)
     log_delta = float(exact.bounds(np.array([0.5])).estimate[0])
-    low, middle, high = exact.crossing(log_delta, 0.0)
-    assert low == pytest.approx(0.5, abs=1e-7) and high == pytest.approx(0.5, abs=1e-7) and low <= middle <= high
-    low, _, high = blurred.crossing(log_delta, 0.05)  # and so does the error of the target
-    assert low == pytest.approx(exact.crossing(log_delta + 0.15, 0.0)[0], abs=1e-6)
-    assert high == pytest.approx(exact.crossing(log_delta - 0.15, 0.0)[2], abs=1e-6)
+    ends = crossing(exact, log_delta)
+    assert ends.lower[0] == pytest.approx(0.5, abs=1e-7) and ends.upper[0] == pytest.approx(0.5, abs=1e-7)
+    ends = crossing(blurred, log_delta)
+    assert ends.lower[0] == pytest.approx(crossing(exact, log_delta + 0.1).lower[0], abs=1e-6)
+    assert ends.upper[0] == pytest.approx(crossing(exact, log_delta - 0.1).upper[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e-9, 1.0, 50.0, 700.0, 5000.0])
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_hockey_stick_of_a_measure(spread: float, count: int) -> None:
+    """Sums of positive terms against the definition, term by term in 60 digits; also where exponentials are no floats."""
+    rng = np.random.default_rng(7)
+    losses, masses = np.sort(rng.normal(size=count)) * spread, 10.0 ** -rng.uniform(0.0, 30.0, count)
+    order = rng.permutation(count)
+    table = convolution.HockeyStick(convolution.Points(losses[order], masses[order], 1e-40))
+    eps = np.concatenate([losses, np.nextafter(losses, -np.inf), losses - 0.1 * spread, losses + 0.1 * spread, [0.0, -3.0 * spread]])
+    found, slope = table(eps)
+    with mpmath.workdps(60):
+        for e, height, fall in zip(eps, found, slope, strict=True):
+            terms = [(mpmath.mpf(float(m)), mpmath.mpf(float(e)) - mpmath.mpf(float(x))) for x, m in zip(losses, masses, strict=True)]
+            exact = mpmath.fsum(-m * mpmath.expm1(gap) for m, gap in terms if gap < 0) + mpmath.mpf(1e-40)
+            assert abs(mpmath.mpf(float(height)) - exact) <= 4 * 2.3e-16 * (8 + count) * exact  # what `convolved` charges
+            rate = mpmath.fsum(m * mpmath.exp(gap) for m, gap in terms if gap < 0)
+            assert abs(mpmath.mpf(float(fall)) - rate) <= 1e-12 * mpmath.fsum(m for m, gap in terms if gap < 0)
 
 
 # Found by proof reading.
@@ -299,8 +329,8 @@ def test_lower_ends_in_wide_bins(copies: int) -> None:
         found = convolution.convolved(Composition({pair: 1}), math.log(0.01), losses[2], 0.08, 1e7)
         assert found is not None
         exact = mpmath.log(mpmath.mpf(q[2]) / mpmath.mpf(p[2])) + mpmath.log(1 - mpmath.mpf(0.01) / (copies * mpmath.mpf(q[2])))
-        low, _, high = found.crossing(math.log(0.01), 0.0)
-        assert low <= exact <= high
+        ends = crossing(found, math.log(0.01))
+        assert ends.lower[0] <= exact <= ends.upper[0]
 
 
 def test_numbers_of_bins_are_off() -> None:

@@ -1,4 +1,4 @@
-"""Compositions on a lattice and near the largest loss, against exact sums; the hockey-sticks of single leaves, against 40 digits."""
+"""Compositions on a lattice against exact sums, by the accountant and by the theorem with any parameters; hockey-sticks of leaves."""
 
 import math
 
@@ -6,14 +6,15 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
-from dp_edgeworth.proofs.closed_forms import closed_form
-from dp_edgeworth.proofs.spectral import positive_tilt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from known_curves import BY_NAME, coin, coins
 
 from dp_edgeworth import Atoms, EdgeworthIntervalAccountant, LaplaceShift, reverse
 from dp_edgeworth.losses.gaussian_noise import NormalMixture
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement
-from dp_edgeworth.proofs.lattice import LatticeContour, contour
+from dp_edgeworth.proofs.lattice import lattice_contour
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 
@@ -75,40 +76,73 @@ def test_common_spacing(pairs, spacing):
     assert found is None or found == pytest.approx(spacing, rel=1e-12)
 
 
+ON_A_LATTICE = [BY_NAME[name] for name in ("coins", "crooked coins", "coins that may be lost")]
+
+
+def contains(found, known, epsilons, slack=1e-13):
+    bounds = found.bounds(epsilons)
+    for epsilon, lower, estimate, upper in zip(epsilons, bounds.lower, bounds.estimate, bounds.upper, strict=True):
+        exact = known.log(float(epsilon), complement=found.complement)
+        assert lower - slack <= exact <= upper + slack, (known.name, epsilon, lower, exact, upper)
+        assert lower <= estimate <= upper
+
+
+def epsilons_near_the_lattice(known):
+    """Far from the lattice points, at them, and next to them."""
+    (atoms,) = known.counts
+    losses = np.log(np.array(atoms.q_masses[:2]) / np.array(atoms.p_masses[:2]))
+    points = np.array([5.0, 9.0, 12.0]) * losses[0] + (sum(known.counts.values()) - np.array([5.0, 9.0, 12.0])) * losses[1]
+    return np.concatenate([points, np.nextafter(points, math.inf), np.nextafter(points, -math.inf), points + 0.1, [-3.0, 0.0, 2.0, 8.0]])
+
+
+@given(st.sampled_from(ON_A_LATTICE), st.floats(-6.0, 2.5), st.integers(2, 600), st.lists(st.floats(-6.0, 3.0), min_size=1, max_size=5))
+@settings(max_examples=120, deadline=None)
+def test_any_parameters_for_delta(known, log_tilt, points, log_others):
+    contains(lattice_contour(known.composition, math.exp(log_tilt), points, np.exp(np.array(log_others))), known,
+             epsilons_near_the_lattice(known))
+
+
+@given(st.sampled_from(ON_A_LATTICE), st.floats(-6.0, 6.0), st.integers(2, 600), st.lists(st.floats(-6.0, 6.0), min_size=1, max_size=5))
+@settings(max_examples=120, deadline=None)
+def test_any_parameters_for_the_complement(known, log_odds, points, log_others):
+    tilt, *others = (-1.0 / (1.0 + math.exp(x)) for x in (log_odds, *log_others))
+    contains(lattice_contour(known.composition, tilt, points, np.array(others)), known, epsilons_near_the_lattice(known))
+
+
+@pytest.mark.parametrize(("tilt", "points", "others"), [
+    (0.0, 64, [1.0]), (-1.0, 64, [-0.5]), (math.nan, 64, [1.0]), (1.0, 1, [2.0]), (-0.5, 64, [0.5]), (1.0, 64, [-0.5]),
+    (1.0, 64, [math.nan])])
+def test_parameters_outside_the_theorem_are_refused(tilt, points, others):
+    with pytest.raises(ValueError, match="Found"):
+        lattice_contour(ON_A_LATTICE[0].composition, tilt, points, np.array(others))
+    with pytest.raises(ValueError, match="spacing"):
+        lattice_contour(BY_NAME["gaussian"].composition, 1.0, 64, np.array([2.0]))
+
+
 def test_a_short_table_is_wider_and_still_true():
     """Aliasing on its own: the tables modulo a few points."""
-    event, count, epsilon = dp_event.DiscreteLaplaceDpEvent(0.5, 1), 200, 30.0
-    composition = EdgeworthIntervalAccountant().compose(event, count)._compositions()[0]
-    exact = float(mpmath.log(discrete_laplace_delta(0.5, count, epsilon)))
-    tilt = positive_tilt(composition, exact)
+    known, epsilon = ON_A_LATTICE[0], np.array([9.0])
     widths = []
-    for tolerance in (1e-6, 10.0, 1e4):  # the period, and with it the table, shrinks as the tolerance grows
-        found = contour(composition, tilt, epsilon, exact, tolerance)
-        assert isinstance(found, LatticeContour)
-        bound = found.bounds(np.array([epsilon]))
-        assert bound.lower[0] - 1e-12 <= exact <= bound.upper[0] + 1e-12
+    for points in (40, 20, 12):
+        found = lattice_contour(known.composition, 1.0, points, np.array([0.5, 2.0, 4.0]))
+        contains(found, known, epsilon)
+        bound = found.bounds(epsilon)
         widths.append(bound.upper[0] - bound.lower[0])
-    assert widths == sorted(widths)
+    assert widths == sorted(widths) and widths[0] < 1e-9 and widths[-1] > 1e-4
 
 
-@pytest.mark.parametrize("scales", [(1.0,) * 2, (1.0,) * 10, (2.0,) * 4 + (0.7,), (0.2,) * 40])
-def test_laplace_near_the_top(scales):
-    """The Gamma formula against the mixture over k summed term by term in 30 digits."""
-    counts = {LaplaceShift(1 / s): scales.count(s) for s in set(scales)}
-    form = closed_form(Composition(counts))
-    m, top = len(scales), sum(1 / s for s in scales)
-    for epsilon in np.linspace(form.start, top, 5)[:-1]:
-        with mpmath.workdps(30):
-            rest = mpmath.mpf(top) - mpmath.mpf(float(epsilon))
-
-            def payoff(k, rest=rest):
-                if k == 0:
-                    return -mpmath.expm1(-rest)
-                return mpmath.quad(lambda x: x**(k - 1) * mpmath.exp(-x / 2) / (2**k * mpmath.factorial(k - 1))
-                                   * -mpmath.expm1(x - rest), [0, rest])
-
-            exact = mpmath.fsum(mpmath.binomial(m, k) * payoff(k) for k in range(m + 1)) / 2**m
-            assert float(form.log_delta(np.array(epsilon))) == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
+@pytest.mark.parametrize("off", [1e-9, 1e-6])
+def test_losses_off_the_lattice_are_paid_for(off, monkeypatch):
+    """Atoms whose losses are `off` from a lattice that is taken for theirs: the interval covers that, and their own curve."""
+    p, q = 0.375, 0.625 * (1.0 + off)
+    known = BY_NAME["coins"]._replace(counts={coin(p, q): 20}, finite=lambda e: coins(p, q, 20)(e)[0], complement=lambda e: coins(p, q, 20)(e)[1])
+    composition = known.composition
+    spacing = composition.spacing
+    monkeypatch.setattr(composition, "spacing", spacing * (1.0 + off))  # a cached property: the value of this one object
+    for tilt, others in ((1.0, np.array([0.5, 2.0])), (-0.5, np.array([-0.9, -0.2]))):
+        found = lattice_contour(composition, tilt, 256, others)
+        assert found.shift >= 5.0 * off * spacing
+        contains(found, known, np.array([0.0, 1.0, 3.0]), slack=1e-12)
 
 
 def _normal_mixture_delta(p_law, q_law, sign, epsilon):

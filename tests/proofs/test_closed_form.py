@@ -1,0 +1,86 @@
+"""Closed forms as curves: Gaussians and single leaves against 40 digits, Laplace noise near its largest loss term by term in 30."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from known_curves import BY_NAME
+from mpmath import mp, mpf
+
+from dp_edgeworth import LaplaceShift
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.proofs.closed_form import closed_forms
+from dp_edgeworth.sums.composition import Composition
+
+
+@given(st.sampled_from(["gaussian", "laplace", "sampled gaussian"]), st.floats(0.0, 30.0))
+@settings(max_examples=150, deadline=None)
+def test_delta_and_its_complement(name: str, epsilon: float) -> None:
+    known = BY_NAME[name]
+    forms = closed_forms(known.composition)
+    assert forms is not None
+    for form in forms:
+        bounds = form.bounds(np.array([epsilon]))
+        exact = known.log(epsilon, complement=form.complement)
+        assert bounds.lower[0] <= exact <= bounds.upper[0] and bounds.lower[0] <= bounds.estimate[0] <= bounds.upper[0]
+        if not form.complement and exact > -600:
+            assert bounds.upper[0] - bounds.lower[0] <= 1e-10 * max(1.0, -float(exact)) or name != "gaussian" or epsilon > 20.0
+
+
+@given(st.floats(-9.0, 6.0), st.floats(0.0, 3.0))
+@settings(max_examples=150, deadline=None)
+def test_any_gaussian(log_mu: float, share: float) -> None:
+    """Up to a few deviations above the mean loss, of any size; delta down to where it is no float."""
+    mu = math.exp(log_mu)
+    epsilon = share * (0.5 * mu * mu + 5.0 * mu)
+    forms = closed_forms(Composition({GaussianShift(mu): 1}))
+    assert forms is not None
+    with mp.workdps(40 + int(epsilon)):
+        a = mpf(epsilon) / mpf(mu) - mpf(mu) / 2
+        delta = mp.ncdf(-a) - mp.exp(mpf(epsilon)) * mp.ncdf(-a - mpf(mu)) if epsilon < 600.0 else None
+        if delta is None:
+            return
+        for form, exact in zip(forms, (mp.log(delta), mp.log(1 - delta)), strict=True):
+            bounds = form.bounds(np.array([epsilon]))
+            assert bounds.lower[0] <= exact <= bounds.upper[0]
+
+
+@pytest.mark.parametrize("scales", [(1.0,) * 2, (1.0,) * 10, (2.0,) * 4 + (0.7,), (0.2,) * 40])
+def test_laplace_near_the_top(scales) -> None:
+    """The Gamma formula against the mixture over k summed term by term in 30 digits."""
+    counts = {LaplaceShift(1 / s): scales.count(s) for s in set(scales)}
+    forms = closed_forms(Composition(counts))
+    assert forms is not None
+    m, top, start = len(scales), math.fsum(1 / s for s in scales), forms[0].start
+    for epsilon in np.linspace(start, top, 5)[:-1]:
+        with mpmath.workdps(30):
+            rest = mpmath.fsum(mpmath.mpf(1 / s) for s in scales) - mpmath.mpf(float(epsilon))
+
+            def payoff(k, rest=rest):
+                if k == 0:
+                    return -mpmath.expm1(-rest)
+                return mpmath.quad(lambda x: x**(k - 1) * mpmath.exp(-x / 2) / (2**k * mpmath.factorial(k - 1))
+                                   * -mpmath.expm1(x - rest), [0, rest])
+
+            exact = mpmath.fsum(mpmath.binomial(m, k) * payoff(k) for k in range(m + 1)) / 2**m
+            for form, value in zip(forms, (mpmath.log(exact), mpmath.log1p(-exact)), strict=True):
+                bounds = form.bounds(np.array([epsilon]))
+                assert bounds.lower[0] <= value <= bounds.upper[0]
+            assert float(forms[0].bounds(np.array([epsilon])).estimate[0]) == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
+    if start == 0.0:
+        return
+    below = forms[0].bounds(np.array([0.5 * start]))  # there only: at least as much as where the form begins
+    assert below.upper[0] == 0.0 and below.lower[0] <= forms[0].bounds(np.array([start])).upper[0]
+    assert forms[1].bounds(np.array([0.5 * start])).lower[0] == -math.inf
+
+
+@pytest.mark.parametrize("counts", [
+    {LaplaceShift(1.0): 2000}, {Atoms((0.25, 0.75), (0.75, 0.25)): 2}, {LaplaceShift(1.0): 1, GaussianShift(1.0): 1}])
+def test_where_nothing_is_known(counts) -> None:
+    assert closed_forms(Composition(counts)) is None

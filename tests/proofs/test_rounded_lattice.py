@@ -1,0 +1,258 @@
+"""Losses rounded to a lattice from both sides: against exact curves at any step, offset, tilt and number of points; every charge."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from known_curves import BY_NAME, KNOWN, Known
+from mpmath import mp, mpf
+
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.operations import Mixed, Reversed, reverse, subsample
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.proofs import rounded_lattice as module
+from dp_edgeworth.proofs.rounded_lattice import Rounded, RoundedLattice, lattice_sum, rounded_lattice, rounded_leaves
+from dp_edgeworth.sums.composition import Composition
+
+EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 2.5, 6.0])
+OTHERS = np.array([0.3, 0.7, 1.5, 3.0, 6.0])
+LEAVES: list[Pllr] = [
+    GaussianShift(0.75), GaussianShift(4.0), subsample(GaussianShift(1.25), 2.0**-9), reverse(subsample(GaussianShift(1.25), 2.0**-9)),
+    subsample(GaussianShift(0.25), 0.25), NormalMixture((0.0, 0.4, 2.0), (0.9, 0.07, 0.03)),
+    reverse(NormalMixture((0.0, 0.4, 2.0), (0.9, 0.07, 0.03))), SampledReplacement(1.1, 1e-3), SampledWithoutReplacement(1.1, 1e-3),
+    LaplaceShift(0.8), subsample(LaplaceShift(3.0), 1e-2), reverse(subsample(LaplaceShift(3.0), 1e-2)),
+    Atoms((0.5, 0.25, 0.25), (0.25, 0.25, 0.5)), Mixed((0.25, 0.75), (GaussianShift(1.0), subsample(GaussianShift(2.0), 0.1)))]
+
+
+def contains(found: RoundedLattice, known: Known, epsilons: np.ndarray = EPSILONS) -> None:
+    bounds = found.bounds(epsilons)
+    for epsilon, lower, estimate, upper in zip(epsilons, bounds.lower, bounds.estimate, bounds.upper, strict=True):
+        exact = known.log(float(epsilon), complement=False)
+        assert lower - 1e-13 <= exact <= upper + 1e-13, (known.name, epsilon, lower, exact, upper)
+        assert lower <= estimate <= upper
+
+
+@given(st.sampled_from(KNOWN), st.floats(-7.0, 1.0), st.floats(-4.0, 2.0), st.integers(4, 11), st.floats(-50.0, -1.0))
+@settings(max_examples=150, deadline=None)
+def test_any_parameters(known: Known, log_step: float, log_tilt: float, log_points: int, log_tail: float) -> None:
+    """Tables that wrap around many times, steps wider than all losses, tails that are half the law."""
+    tilt = math.exp(log_tilt)
+    found = rounded_lattice(known.composition, tilt, math.exp(log_step), 2**log_points + 1, OTHERS[OTHERS != tilt], log_tail)
+    if found is not None:
+        contains(found, known)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "sampled gaussian"])
+def test_good_parameters_make_a_narrow_interval(name: str) -> None:
+    """And of second order: four times the points, about a sixteenth of the width."""
+    known = BY_NAME[name]
+    widths = []
+    for points in (256, 1024, 4096):
+        found = rounded_lattice(known.composition, 0.5, 40.0 / points, points, np.array([0.25, 1.0, 2.0]), -34.0)
+        assert found is not None
+        contains(found, known)
+        bounds = found.bounds(np.array([0.3]))
+        widths.append(bounds.upper[0] - bounds.lower[0])
+    assert widths[2] < 1e-3 and (widths[2] < 0.12 * widths[1] or widths[2] < 1e-6)
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+@pytest.mark.parametrize("step", [0.5, 0.05, 0.004])
+@pytest.mark.parametrize("offset", [0.0, 0.013, -1.7])
+def test_one_use_at_any_offset(leaf: Pllr, step: float, offset: float, monkeypatch) -> None:
+    """Against its own hockey-stick, whatever the offset of its lattice."""
+    plain = module._bulk
+    monkeypatch.setattr(module, "_bulk", lambda *given: plain(*given) + offset)
+    found = rounded_lattice(Composition({leaf: 1}), 0.7, step, 8192 if step < 0.01 else 1024, np.array([0.3, 1.5, 4.0]), -30.0)
+    assert found is not None
+    epsilons = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.3, 1.0])
+    exact = leaf.inner.log_reversed_hockey_stick(epsilons) if isinstance(leaf, Reversed) else leaf.log_hockey_stick(epsilons)
+    assert exact is not None
+    bounds = found.bounds(epsilons)
+    assert np.all(bounds.lower <= exact + 1e-11) and np.all(exact - 1e-11 <= bounds.upper)
+
+
+@given(st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3, unique=True), st.lists(st.integers(1, 40), min_size=3, max_size=3),
+       st.floats(-5.0, -1.0))
+@settings(max_examples=60, deadline=None)
+def test_steps_agree_about_any_composition(leaves, counts, log_step) -> None:
+    """A coarse interval and a fine one of the same curve overlap."""
+    composition = Composition(dict(zip(leaves, counts, strict=False)))
+    intervals = []
+    for step in (math.exp(log_step), 0.31 * math.exp(log_step)):
+        found = rounded_lattice(composition, 0.5, step, 4096, np.array([0.2, 1.0, 2.0]), -40.0)
+        if found is None:
+            return
+        intervals.append(found.bounds(EPSILONS))
+    coarse, fine = intervals
+    assert np.all(coarse.lower <= fine.upper + 1e-12) and np.all(fine.lower <= coarse.upper + 1e-12)
+
+
+# The order of the header, for laws on a few points
+
+
+def hockey_stick(losses, masses, epsilon: float) -> mpf:
+    return mp.fsum(mpf(float(m)) * max(mpf(0), -mp.expm1(mpf(epsilon) - mpf(float(l)))) for l, m in zip(losses, masses, strict=True))
+
+
+laws = st.lists(st.tuples(st.floats(-4.0, 4.0), st.floats(-20.0, 0.0)), min_size=1, max_size=12)
+
+
+@given(laws, st.floats(0.01, 3.0), st.floats(-2.0, 2.0), st.floats(-5.0, 5.0))
+@settings(max_examples=200, deadline=None)
+def test_rounding_keeps_the_order(law, step: float, offset: float, epsilon: float) -> None:
+    losses, masses = np.array([l for l, _ in law]), np.exp(np.array([m for _, m in law]))
+    with mp.workdps(40):
+        exact = hockey_stick(losses, masses, epsilon)
+        for rounded, side in ((module._above, 1), (module._below, -1)):
+            first, found = rounded(losses, masses, offset, step)
+            assert np.all(found >= 0.0)
+            points = [mpf(offset) + mpf(step) * (first + i) for i in range(len(found))]
+            value = mp.fsum(mpf(float(m)) * max(mpf(0), -mp.expm1(mpf(epsilon) - y)) for y, m in zip(points, found, strict=True))
+            # masses are off by a few ulp per term, which the curve charges in its logarithm
+            slack = mpf(1e-15) * (len(law) + 8) * exact
+            assert (value - exact) * side >= -slack
+            assert abs(value) <= mpf(float(masses.sum())) * (1 + mpf(1e-14)) if side < 0 else True
+
+
+@given(laws, st.floats(0.05, 2.0), st.floats(-2.0, 2.0))
+@settings(max_examples=150, deadline=None)
+def test_masses_of_both_roundings(law, step: float, offset: float) -> None:
+    """Above: P-mass and Q-mass are kept. Below: P-mass is kept, and Q-mass is not gained."""
+    losses, masses = np.array([l for l, _ in law]), np.exp(np.array([m for _, m in law]))
+    p_mass = float((masses * np.exp(-losses)).sum())
+    first, found = module._above(losses, masses, offset, step)
+    y = offset + step * (first + np.arange(len(found)))
+    assert found.sum() == pytest.approx(masses.sum(), rel=1e-12)
+    assert (found * np.exp(-y)).sum() == pytest.approx(p_mass, rel=1e-11)
+    first, found = module._below(losses, masses, offset, step)
+    y = offset + step * (first + np.arange(len(found)))
+    assert (found * np.exp(-y)).sum() == pytest.approx(p_mass, rel=1e-11)
+    assert found.sum() <= masses.sum() * (1.0 + 1e-12)
+
+
+@given(laws, st.floats(0.05, 2.0), st.lists(st.floats(0.0, 1.0), min_size=40, max_size=40), st.floats(-5.0, 5.0))
+@settings(max_examples=200, deadline=None)
+def test_any_shares_are_lowered_until_they_obey(law, step: float, shares, epsilon: float) -> None:
+    """`_shares` only proposes: with random ones, and with all of them 1, what is below stays below."""
+    losses, masses = np.array([l for l, _ in law]), np.exp(np.array([m for _, m in law]))
+    original = module._shares
+    for proposed in (shares, [1.0] * 400):
+        try:
+            module._shares = lambda up, down, bulk, proposed=proposed: np.resize(np.array(proposed), len(up))  # type: ignore[assignment]
+            first, found = module._below(losses, masses, 0.0, step)
+        finally:
+            module._shares = original  # type: ignore[assignment]
+        with mp.workdps(40):
+            points = [mpf(step) * (first + i) for i in range(len(found))]
+            value = mp.fsum(mpf(float(m)) * max(mpf(0), -mp.expm1(mpf(epsilon) - y)) for y, m in zip(points, found, strict=True))
+            exact = hockey_stick(losses, masses, epsilon)
+            assert value <= exact * (1 + mpf(1e-15) * (len(law) + 8))
+
+
+# Every charge on its own
+
+
+def leaf_tables(infinite: float = 0.0, error: float = 0.0) -> Rounded:
+    return Rounded(0.125, -3, np.array([0.0625, 0.1875, 0.25, 0.25, 0.125, 0.0625, 0.0625]), infinite, error)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("points", [16, 17, 64, 1024])
+def test_lattice_sums_of_exact_laws(count: int, points: int) -> None:
+    """A law of seven dyadic masses, composed in rational arithmetic's place by 60 digits."""
+    part, step = leaf_tables(), 0.25
+    with mp.workdps(60):
+        law = [mpf(1)]
+        for _ in range(count):
+            law = [mp.fsum(law[i - j] * mpf(float(m)) for j, m in enumerate(part.masses) if 0 <= i - j < len(law))
+                   for i in range(len(law) + 6)]
+        found = lattice_sum([(part, count)], 0.8, step, points, np.array([0.3, 1.6, 3.0])).bounds(EPSILONS)
+        for epsilon, lower, upper in zip(EPSILONS, found.lower, found.upper, strict=True):
+            exact = mp.fsum(m * max(mpf(0), -mp.expm1(mpf(float(epsilon)) - count * mpf("0.125") - mpf("0.25") * (i - 3 * count)))
+                            for i, m in enumerate(law))
+            assert lower <= (mp.log(exact) if exact else -mpmath.inf) <= upper or (not exact and lower == -math.inf)
+
+
+def test_what_became_infinite_is_paid_for() -> None:
+    composition = Composition({GaussianShift(1.0): 1})
+    found = rounded_lattice(composition, 1.0, 0.05, 512, np.array([0.5, 2.0]), -2.0)
+    assert found is not None
+    exact = float(closed(1.0, 1.5))
+    assert found.above.bounds(np.array([1.5])).upper[0] < math.log(exact)  # the finite part alone would be false
+    assert found.bounds(np.array([1.5])).upper[0] >= math.log(exact)
+    assert math.exp(found.log_infinite) >= 0.01
+    leaves = rounded_leaves(Composition({subsample(GaussianShift(1.0), 0.5): 7}), 0.05, 512, -5.0)
+    assert leaves is not None
+    assert leaves.log_infinite >= math.log(7.0 * leaves.above[0][0].infinite) and leaves.above[0][0].infinite > 0.0
+
+
+def closed(mu: float, epsilon: float) -> mpf:
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+def test_the_error_of_the_masses_moves_both_ends() -> None:
+    found = rounded_lattice(BY_NAME["gaussian"].composition, 1.0, 0.02, 2048, np.array([0.5, 2.0]), -40.0)
+    assert found is not None
+    blurred = dataclasses.replace(found, log_error=found.log_error + 0.1).bounds(np.array([1.0]))
+    plain = found.bounds(np.array([1.0]))
+    assert blurred.upper[0] == pytest.approx(plain.upper[0] + 0.1, abs=1e-9) and blurred.lower[0] == pytest.approx(plain.lower[0] - 0.1, abs=1e-12)
+
+
+def test_every_use_pays_for_its_masses() -> None:
+    leaf = subsample(LaplaceShift(1.0), 0.25)
+    one, many = (rounded_leaves(Composition({leaf: count}), 0.02, 1024, -40.0) for count in (1, 1000))
+    assert one is not None and many is not None
+    assert many.log_error == pytest.approx(1000 * one.log_error) and one.log_error >= 2.2e-16 * len(one.above[0][0].masses)
+    cells = module._aligned(leaf, 0.02, 1024, -40.0)
+    assert cells is not None and one.log_error >= cells[0].mass_error
+
+
+def test_errors_of_the_means_are_paid_for() -> None:
+    """Means of cells that are off by 1e-3 lie that much further out on both sides."""
+    found = module._aligned(GaussianShift(1.0), 0.05, 512, -40.0)
+    assert found is not None
+    cells, offset = found
+    blurred = cells._replace(error=np.full(len(cells.mean), 1e-3))
+    for index, side in ((0, 1), (1, -1)):
+        plain, moved = (module._rounded(each, offset, 0.05, -40.0)[index] for each in (cells, blurred))  # type: ignore[index]
+        values = []
+        for part in (plain, moved):
+            y = offset + 0.05 * (part.first + np.arange(len(part.masses)))
+            values.append(float(hockey_stick(y, part.masses, 0.3)))
+        assert side * (values[1] - values[0]) > 1e-5
+
+
+@pytest.mark.parametrize("side", ["_above", "_below"])
+def test_losses_are_moved_outwards(side: str) -> None:
+    """A loss that is a lattice point up to rounding is not taken for one on the wrong side."""
+    for loss in (1.0, -0.75, 300.0):
+        first, found = getattr(module, side)(np.array([loss]), np.array([1.0]), loss, 0.125)
+        y = loss + 0.125 * (first + np.arange(len(found)))
+        with mp.workdps(40):
+            p_mass = mp.fsum(mpf(float(m)) * mp.exp(-mpf(float(x))) for x, m in zip(y, found, strict=True))
+            mean = mp.log(mp.fsum(map(float, found)) / p_mass)
+            assert (mean - mpf(loss)) * (1 if side == "_above" else -1) > 1e-15 * abs(loss)
+
+
+@pytest.mark.parametrize(("tilt", "step", "points", "others"), [
+    (0.0, 0.1, 64, [1.0]), (-0.5, 0.1, 64, [1.0]), (1.0, 0.0, 64, [2.0]), (1.0, -0.1, 64, [2.0]), (1.0, math.inf, 64, [2.0]),
+    (1.0, math.nan, 64, [2.0]), (1.0, 0.1, 15, [2.0]), (1.0, 0.1, 64, [-0.5]), (1.0, 0.1, 64, [math.nan])])
+def test_parameters_outside_the_theorem_are_refused(tilt, step, points, others) -> None:
+    with pytest.raises(ValueError, match="Found"):
+        rounded_lattice(BY_NAME["gaussian"].composition, tilt, step, points, np.array(others), -30.0)
+
+
+def test_work_is_bounded() -> None:
+    assert rounded_lattice(Composition({GaussianShift(40.0): 1}), 1.0, 1e-6, 1024, np.array([2.0]), -30.0) is None
+    many = {subsample(GaussianShift(1.0 + 0.001 * i), 0.1): 1 for i in range(80)}
+    assert rounded_lattice(Composition(many), 1.0, 0.1, 1024, np.array([2.0]), -30.0) is None
