@@ -99,6 +99,7 @@ def rounded_lattice(composition: Composition, tilt: float, step: float, points: 
 
     None where a leaf has no cells, or too many.
     """
+    _check(tilt, step, points, others)
     rounded = rounded_leaves(composition, step, points, log_tail)
     return None if rounded is None else sum_of_rounded(rounded, tilt, step, points, others)
 
@@ -112,10 +113,14 @@ class RoundedLeaves(NamedTuple):
     log_error: float
 
 
-def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int, others: np.ndarray) -> RoundedLattice:
-    """The sum of leaves that were rounded to this step, with n points, a tilt c > 0 and tilts for the aliases."""
+def _check(tilt: float, step: float, points: int, others: np.ndarray) -> None:
     if not (tilt > 0.0 and 0.0 < step < math.inf and points >= 16 and (others > 0.0).all()):
         raise ValueError(f"Rounding needs positive tilts, a step and 16 points. Found {tilt}, {others}, {step}, {points}.")
+
+
+def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int, others: np.ndarray) -> RoundedLattice:
+    """The sum of leaves that were rounded to this step, with n points, a tilt c > 0 and tilts for the aliases."""
+    _check(tilt, step, points, others)
     upper, lower = (lattice_sum(side, tilt, step, points, others) for side in (rounded.above, rounded.below))
     return RoundedLattice(upper, lower, rounded.log_infinite, rounded.log_error)
 

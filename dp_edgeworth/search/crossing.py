@@ -15,6 +15,7 @@ from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
+_ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
 
 def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.ndarray) -> Proved:
@@ -105,7 +106,7 @@ def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: f
         lift, drop = (1.5 * (gap + slack) / slope + _UNIT * middle for gap in (up, down))
         lift, drop = (np.where(np.isfinite(distance), distance, 0.0) for distance in (lift, drop))
     found = proved_epsilons(curve, composition, deltas, middle - drop, middle, middle + lift)
-    left = np.isinf(found.upper) | ((found.lower == 0.0) & (middle > 0.0))
+    left = np.isinf(found.upper) | ((found.lower == 0.0) & (middle > 0.0)) | (lift + drop > _ROUGH * middle)
     if left.any():
         shape = (3, int(left.sum()))
         goals, slacks = np.broadcast_to(targets[left], shape), np.stack([slack[left], np.zeros(shape[1]), -slack[left]])

@@ -28,7 +28,6 @@ from dp_edgeworth.sums.loss_sums import Cgf, LossSums, Spectral, Spectrum
 _CACHED_NODES = 4_000_000
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
-_FEW_LEAVES = 64
 _KEPT_RUNGS = 16
 
 
@@ -62,11 +61,8 @@ class Composition:
 
     @functools.cached_property
     def counts(self) -> dict[Pllr, int]:
-        """How often each PLLR of this direction occurs; a few are ordered by name, so that rounding does not depend on how they
-        came.
-        """
-        counts = {reverse(pllr): count for pllr, count in self.sums.counts.items()} if self.mirrored else self.sums.counts
-        return dict(sorted(counts.items(), key=lambda leaf: repr(leaf[0]))) if len(counts) <= _FEW_LEAVES else counts
+        """How often each PLLR of this direction occurs, in the order in which they came."""
+        return {reverse(pllr): count for pllr, count in self.sums.counts.items()} if self.mirrored else self.sums.counts
 
     @functools.cached_property
     def _grouped(self):  # type: ignore[no-untyped-def]

@@ -20,6 +20,7 @@ import dp_edgeworth
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import planning, statement
 from dp_edgeworth.analysis.sweeps import sweep
+from dp_edgeworth.losses.pllr import OnlyRules
 
 HOSTILE = {
     "nan": math.nan, "inf": math.inf, "-inf": -math.inf, "negative": -1.0, "tiny negative": -5e-324, "string": "1.0", "bytes": b"1",
@@ -230,7 +231,8 @@ RETURNED = {
     "nan mass": lambda: dp_edgeworth.Atoms((math.nan, 0.5), (0.5, 0.5)),
     "no law": lambda: dp_edgeworth.Atoms((0.25, 0.25), (0.25, 0.25)),
     "unequal": lambda: dp_edgeworth.Atoms((0.5, 0.5), (0.5, 0.25, 0.25)),
-    "unhashable": lambda: attr.make_class("Unhashable", [], bases=(dp_edgeworth.Pllr,), eq=True)(),
+    "unhashable": lambda: attr.make_class("Unhashable", [], bases=(OnlyRules,), eq=True, class_body={"rule": lambda self, demand:
+    None})(),
 }
 
 

@@ -95,8 +95,8 @@ def test_formats_escape_what_an_event_says():
         pass
 
     Hostile.__name__ = HOSTILE + "DpEvent"
-    from dp_edgeworth.losses import mechanisms
-    mechanisms._pair.register(Hostile)(lambda event, relation: dp_edgeworth.GaussianShift(1.0))
+    from dp_edgeworth.losses.mechanisms import registry
+    registry._pair.register(Hostile)(lambda event, relation: dp_edgeworth.GaussianShift(1.0))
     statement = EdgeworthIntervalAccountant().compose(Hostile()).statement(target_delta=1e-5)
     assert statement.provenance.event_sha256 == "" and "no hash" in str(statement)
     assert "<script>" not in statement._repr_html_() and "<script>" not in statement.to_markdown()

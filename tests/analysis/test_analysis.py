@@ -69,10 +69,10 @@ def test_shares_of_gaussians_are_their_squared_shifts():
 def test_shares_are_the_slopes_of_the_composition_at_the_saddle(tree_report):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     accountant = EdgeworthIntervalAccountant(relation).compose(TREE)
-    counts = accountant._counts[0]
+    counts = accountant._compositions()[0].counts
     slope = Composition(counts).cgf([tree_report.tilt])[1, 0]
     assert slope == pytest.approx(tree_report.epsilon, rel=1e-10)
-    alone = EdgeworthIntervalAccountant(relation).compose(TRAINING)._counts[0]
+    alone = EdgeworthIntervalAccountant(relation).compose(TRAINING)._compositions()[0].counts
     part = Composition(alone).cgf([tree_report.tilt])[1, 0]
     assert tree_report["$.events[0]"].contribution == pytest.approx(part, rel=1e-9)
 
@@ -100,7 +100,7 @@ def test_an_absent_leaf_changes_nothing(tree_report):
 
 
 def test_cumulants_are_those_of_the_composition(tree_report):
-    counts = EdgeworthIntervalAccountant().compose(TREE)._counts[0]
+    counts = EdgeworthIntervalAccountant().compose(TREE)._compositions()[0].counts
     for tilt, law in ((0.0, tree_report.root.cumulants), (tree_report.tilt, tree_report.root.tilted_cumulants)):
         mean, variance, third, fourth = Composition(counts).cumulants(4, tilt)
         expected = (mean, math.sqrt(variance), third / variance**1.5, fourth / variance**2)
@@ -213,7 +213,7 @@ def test_bad_input_is_refused():
 
 
 def test_saddle_below_the_mean_is_zero():
-    composition = Composition(EdgeworthIntervalAccountant().compose(TRAINING)._counts[0])
+    composition = Composition(EdgeworthIntervalAccountant().compose(TRAINING)._compositions()[0].counts)
     assert attribution.saddle_tilt(composition, 0.0) == 0.0
 
 

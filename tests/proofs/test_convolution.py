@@ -28,6 +28,7 @@ from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search.crossing import bisected
 from dp_edgeworth.sums.composition import Composition
 
+
 def crossing(curve: convolution.Convolution, log_delta: float) -> Proved:
     """The ends of epsilon that a curve proves for what is finite of a delta."""
     return bisected(curve, Composition({GaussianShift(1.0): 1}), np.array([math.exp(log_delta)]), 1e300)

@@ -59,7 +59,8 @@ def test_delta_does_not_rise_at_the_largest_loss(loss: float, count: int) -> Non
     """Five discrete Laplace(1): 1.04e-6 at 4.999995, and 0 from 5 on; it was 1.84e-4 at exactly 5.0."""
     accountant = EdgeworthIntervalAccountant().compose(dp_event.DiscreteLaplaceDpEvent(loss, 1), count)
     top = loss * count
-    epsilons = [top - 5e-6, top * (1.0 - 2e-9), math.nextafter(top, 0.0), top, math.nextafter(top, math.inf), top * (1.0 + 1e-12), top + 5e-6, top + 1.0, math.inf]
+    epsilons = [top - 5e-6, top * (1.0 - 2e-9), math.nextafter(top, 0.0), top, math.nextafter(top, math.inf), top * (1.0 + 1e-12),
+    top + 5e-6, top + 1.0, math.inf]
     single = [accountant.get_delta_interval(epsilon) for epsilon in epsilons]
     array = accountant.get_delta_interval(np.array(epsilons))
     for i, (epsilon, found) in enumerate(zip(epsilons, single, strict=True)):
@@ -73,7 +74,8 @@ def test_delta_does_not_rise_at_the_largest_loss(loss: float, count: int) -> Non
 
 def test_epsilon_of_delta_zero_is_the_largest_loss() -> None:
     for loss, count in ((1.0, 5), (0.7, 3)):
-        lower, _, upper = EdgeworthIntervalAccountant().compose(dp_event.DiscreteLaplaceDpEvent(loss, 1), count).get_epsilon_interval(0.0)
+        lower, _, upper = EdgeworthIntervalAccountant().compose(dp_event.DiscreteLaplaceDpEvent(loss, 1),
+        count).get_epsilon_interval(0.0)
         with mp.workdps(40):
             assert lower <= mpf(loss) * count <= upper
         assert upper - lower <= 1e-13 * upper

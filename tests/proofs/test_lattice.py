@@ -92,7 +92,8 @@ def epsilons_near_the_lattice(known):
     (atoms,) = known.counts
     losses = np.log(np.array(atoms.q_masses[:2]) / np.array(atoms.p_masses[:2]))
     points = np.array([5.0, 9.0, 12.0]) * losses[0] + (sum(known.counts.values()) - np.array([5.0, 9.0, 12.0])) * losses[1]
-    return np.concatenate([points, np.nextafter(points, math.inf), np.nextafter(points, -math.inf), points + 0.1, [-3.0, 0.0, 2.0, 8.0]])
+    return np.concatenate([points, np.nextafter(points, math.inf), np.nextafter(points, -math.inf), points + 0.1, [-3.0, 0.0, 2.0,
+    8.0]])
 
 
 @given(st.sampled_from(ON_A_LATTICE), st.floats(-6.0, 2.5), st.integers(2, 600), st.lists(st.floats(-6.0, 3.0), min_size=1, max_size=5))
@@ -135,7 +136,8 @@ def test_a_short_table_is_wider_and_still_true():
 def test_losses_off_the_lattice_are_paid_for(off, monkeypatch):
     """Atoms whose losses are `off` from a lattice that is taken for theirs: the interval covers that, and their own curve."""
     p, q = 0.375, 0.625 * (1.0 + off)
-    known = BY_NAME["coins"]._replace(counts={coin(p, q): 20}, finite=lambda e: coins(p, q, 20)(e)[0], complement=lambda e: coins(p, q, 20)(e)[1])
+    known = BY_NAME["coins"]._replace(counts={coin(p, q): 20}, finite=lambda e: coins(p, q, 20)(e)[0], complement=lambda e: coins(p,
+    q, 20)(e)[1])
     composition = known.composition
     spacing = composition.spacing
     monkeypatch.setattr(composition, "spacing", spacing * (1.0 + off))  # a cached property: the value of this one object

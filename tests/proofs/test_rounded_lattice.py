@@ -205,7 +205,8 @@ def test_the_error_of_the_masses_moves_both_ends() -> None:
     assert found is not None
     blurred = dataclasses.replace(found, log_error=found.log_error + 0.1).bounds(np.array([1.0]))
     plain = found.bounds(np.array([1.0]))
-    assert blurred.upper[0] == pytest.approx(plain.upper[0] + 0.1, abs=1e-9) and blurred.lower[0] == pytest.approx(plain.lower[0] - 0.1, abs=1e-12)
+    assert blurred.upper[0] == pytest.approx(plain.upper[0] + 0.1, abs=1e-9) and blurred.lower[0] == pytest.approx(plain.lower[0] -
+    0.1, abs=1e-12)
 
 
 def test_every_use_pays_for_its_masses() -> None:
