@@ -30,7 +30,8 @@ class Line:
       low, high: 0 <= low < c < high, for the aliases on either side.
       reach: standard deviations kept beyond the components of Q. nodes, digits: of the rules.
       split: losses below about this one are the calm part of a leaf, others the lively one; None: all are calm. turn: the largest angle of
-        the shifted contour. blur: width of the window between the parts in units of the contour's height.
+        the shifted contour. blur: width of the window between the parts in units of the contour's
+        height. below: the losses below `split` are the lively ones instead.
       rare: leave out the outcomes in which all losses are calm, which by `calm` (a tilt) are bounded separately.
     """
 
@@ -46,6 +47,7 @@ class Line:
     split: float | None = None
     turn: float = 1.0
     blur: float = 0.5
+    below: bool = False
     rare: bool = False
     calm: float = 0.0
 
@@ -56,7 +58,8 @@ class Transform:
     def __init__(self, leaf: Leaf, line: Line):
         self.leaf, self.line = leaf, line
         frequency = line.step * line.last
-        tilts = [(line.c + 1, frequency), (line.high + 1, 0.0), (line.low + 1, 0.0)] + [(line.calm + 1, 0.0)] * line.rare
+        tilts = [(line.c + 1, frequency, False), (line.high + 1, 0.0, False), (line.low + 1, 0.0, False)]
+        tilts += [(line.c + 1, frequency * line.rare, True)] * (line.split is not None) + [(line.calm + 1, 0.0, True)] * line.rare
         self.windows = [_window(piece, line) if line.split is not None and not piece.lean else None for piece in leaf.pieces]
         self.rules = [] if self._closed() else [Rule(piece, _ends(piece, line), tilts, line.nodes, line.digits, window)
                                                 for piece, window in zip(leaf.pieces, self.windows, strict=True)]
@@ -122,7 +125,7 @@ def _window(piece: Piece, line: Line) -> Window:
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if float(piece.loss(acb(middle)).real.mid()) < float(line.split or 0) else (low, middle)
-    return Window(ball(low), _height(piece, line) * ball(line.blur))
+    return Window(ball(low), _height(piece, line) * ball(line.blur), -1 if line.below else 1)
 
 
 def _ends(piece: Piece, line: Line) -> tuple[arb, arb]:
@@ -155,7 +158,8 @@ def _size(piece: Piece, window: Window, x: acb, sigma: arb) -> tuple[arb, arb]:
         raise UndecidedError("a box of the contour shift is too wide")
     angle = above.imag.lower() / sizes[0].upper() - below.imag.upper() / sizes[1].upper()
     log_size = piece.log_base(x).real + sizes[1].log() + sigma * (sizes[0].log() - sizes[1].log())
-    size = piece.weight * log_size.exp() * window.growth(x.imag.upper()) * window.above(x.real.upper())
+    weight = window.largest(True, x.real.lower(), x.real.upper(), x.imag.upper())
+    size = piece.weight * log_size.exp() * weight
     return size.upper(), arb(0).max(angle.lower())
 
 
@@ -295,7 +299,7 @@ def validated(line: Line) -> Line:
             and 0 < line.turn < 3 and 0.1 <= line.blur <= 10 and 0 < line.reach <= 200 and 8 <= line.digits <= 2000
             and all(isinstance(n, int) and not isinstance(n, bool) for n in (line.last, line.nodes))
             and 1 <= line.last <= 200_000 and 8 <= line.nodes <= 512
-            and isinstance(line.rare, bool) and (line.split is not None or not line.rare))
+            and isinstance(line.rare, bool) and isinstance(line.below, bool) and (line.split is not None or not line.rare))
     if not good:
         raise UndecidedError(f"the hints are not within the bounds of the theorems: {str(line)[:300]}")
     return line

@@ -23,23 +23,27 @@ _FRESH = 32  # powers of a phase are started afresh after so many multiplication
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A weight w(x) = P(N(0, 1) < (x - centre) / width), an entire function with w(x) in [0, 1] and
+    """Which part of a piece is lively, the rest being calm: above the centre (side 1) or below it (side -1), with a smooth weight
 
-        |w(x + iv)| <= e^{v^2 / (2 width^2)} w(x)   and the same for 1 - w
+        w(x) = P(N(0, 1) < side (x - centre) / width),    |w(x + iv)| <= e^{v^2 / (2 width^2)} w(x),    and the same for 1 - w
 
-    (w(x + iv) is an integral of the normal density along the line Im = v / width up to x; compare the integrands)."""
+    (w is entire; w(x + iv) is the integral of the normal density along the line Im = v / width up to x: compare the integrands)."""
 
     centre: arb
     width: arb
+    side: int = 1
 
-    def above(self, x: arb) -> arb:
-        return normal_tail((self.centre - x) / self.width)
+    def lively(self, x: arb) -> arb:
+        return normal_tail(self.side * (self.centre - x) / self.width)
 
-    def below(self, x: arb) -> arb:
-        return normal_tail((x - self.centre) / self.width)
+    def calm(self, x: arb) -> arb:
+        return normal_tail(self.side * (x - self.centre) / self.width)
 
-    def growth(self, height: arb) -> arb:
-        return ((height / self.width) ** 2 / 2).exp()
+    def largest(self, lively: bool, left: arb, right: arb, height: arb) -> arb:
+        """Upper bound of |w|, or of |1 - w|, on the box between left and right with |Im x| <= height: w is monotone on the line."""
+        x = right if (self.side > 0) == lively else left
+        value = self.lively(x) if lively else self.calm(x)
+        return (value * ((height / self.width) ** 2 / 2).exp()).upper()
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,11 @@ class _Panel:
     log_size: arb
     loss: arb
     turn: arb
+
+    @property
+    def axes(self) -> tuple[arb, arb]:
+        """Half the sides of the box."""
+        return self.radius * (RHO + arb(1) / RHO) / 2, self.radius * (RHO - arb(1) / RHO) / 2
 
     def log_error(self, nodes: int, sigma: arb, frequency: arb) -> arb:
         """Theorem (Trefethen, Approximation Theory and Practice, 2013, Theorem 19.3). If f is analytic within the Bernstein ellipse of
@@ -82,13 +91,13 @@ class Rule:
     """Nodes (loss, P-weight) of one piece, and the bound of what they leave out.
 
     Args:
-      reach: where an infinite interval ends: so many standard deviations beyond the outermost of the components of Q and their tilts.
-      tilts: (sigma, largest |Im s|) for which panels are made fine enough; any others are as right, with a larger error.
+      ends: where an infinite interval is cut off.
+      tilts: (sigma, largest |Im s|, of the calm part?) for which panels are made fine enough; any others are as right, with a larger error.
       nodes, digits: per panel; relative accuracy 2^-digits aimed at.
-      window: makes `below`, the weights times 1 - w, too.
+      window: makes the weights of the calm part (times 1 - w), too.
     """
 
-    def __init__(self, piece: Piece, ends: tuple[arb, arb], tilts: list[tuple[float, float]], nodes: int, digits: float,
+    def __init__(self, piece: Piece, ends: tuple[arb, arb], tilts: list[tuple[float, float, bool]], nodes: int, digits: float,
                  window: Window | None = None):
         self.piece, self.count, self.window = piece, nodes, window
         self.low, self.high = (given if end is None else end for given, end in zip(ends, (piece.low, piece.high), strict=True))
@@ -97,7 +106,7 @@ class Rule:
         self.panels = self._refined(tilts, digits)
         self.losses: list[arb] = []
         self.weights: list[arb] = []
-        self.below: list[arb] = []
+        self.calm: list[arb] = []
         for panel in self.panels:
             for t, w in _legendre(nodes, ctx.prec):
                 self._add(panel.middle + panel.radius * t, panel.radius * w)
@@ -108,9 +117,9 @@ class Rule:
         self.losses.append(log_sum(self.piece.q, x) - below)
         self.weights.append(weight)
         if self.window is not None:
-            self.below.append(weight * self.window.below(x))
+            self.calm.append(weight * self.window.calm(x))
 
-    def _refined(self, tilts: list[tuple[float, float]], digits: float) -> list[_Panel]:
+    def _refined(self, tilts: list[tuple[float, float, bool]], digits: float) -> list[_Panel]:
         """Panels that are halved until they are fine enough (a guess in doubles; any panels that cover the interval are right)."""
         goals = [goal - digits * math.log(2.0) for goal in self._log_scales(tilts)]
         open_panels, done = _divided(self.low, self.high, 8), []
@@ -118,9 +127,8 @@ class Rule:
             low, high = open_panels.pop()
             try:
                 panel = _panel(self.piece, low, high)
-                extra = 0.0 if self.window is None else float((panel.radius * RHO / self.window.width / 2) ** 2 / 2)
-                fine = all(float(panel.log_error(self.count, arb(sigma), arb(frequency))) + extra <= goal
-                           for (sigma, frequency), goal in zip(tilts, goals, strict=True))
+                fine = all(float(self._log_error(panel, arb(sigma), arb(frequency), calm)) <= goal
+                           for (sigma, frequency, calm), goal in zip(tilts, goals, strict=True))
             except UndecidedError:
                 fine = False
             if fine:
@@ -131,35 +139,39 @@ class Rule:
                 raise UndecidedError(f"a quadrature rule would need more than {MOST_PANELS} panels of {self.count} nodes")
         return done
 
-    def _log_scales(self, tilts: list[tuple[float, float]]) -> list[float]:
+    def _log_scales(self, tilts: list[tuple[float, float, bool]]) -> list[float]:
         """About log M(sigma), from a few points: how large the integral is that a panel's error is compared with."""
-        points = [self.low + (self.high - self.low) * (2 * k + 1) / 128 for k in range(64)]
         logs = []
-        for x in points:
+        for k in range(64):
+            x = self.low + (self.high - self.low) * (2 * k + 1) / 128
             below = log_sum(self.piece.p, x)
-            logs.append((float((self.piece.log_base(x) + below).mid()), float((log_sum(self.piece.q, x) - below).mid())))
-        return [max(a + sigma * l for a, l in logs) for sigma, _ in tilts]
+            calm = arb(0) if self.window is None else self.window.calm(x).log()
+            logs.append([float(part.mid()) for part in (self.piece.log_base(x) + below, log_sum(self.piece.q, x) - below, calm)])
+        return [max(a + sigma * loss + part * calm for a, loss, part in logs) for sigma, _, calm in tilts]
 
-    def error(self, sigma: arb, frequency: arb, split: bool = False) -> arb:
-        """Bound of |rule - M(s)| for Re s = sigma, |Im s| <= frequency; `split`: of the weights `below`."""
-        total = arb(0)
-        for panel in self.panels:
-            one = panel.log_error(self.count, sigma, frequency).exp().upper()
-            height = panel.radius * (RHO - arb(1) / RHO) / 2
-            total += one * self.window.growth(height) if split and self.window is not None else one
-        return total.upper()
+    def _log_error(self, panel: _Panel, sigma: arb, frequency: arb, calm: bool) -> arb:
+        """Of one panel; on its box |1 - w| is bounded, too, if the weights are those of the calm part."""
+        log_error = panel.log_error(self.count, sigma, frequency)
+        if calm and self.window is not None:
+            long, short = panel.axes
+            log_error += self.window.largest(False, panel.middle - long, panel.middle + long, short).log()
+        return log_error.upper()
 
-    def real(self, sigma: arb, split: bool = False) -> arb:
+    def error(self, sigma: arb, frequency: arb, calm: bool = False) -> arb:
+        """Bound of |rule - M(s)| for Re s = sigma, |Im s| <= frequency."""
+        return sum((self._log_error(panel, sigma, frequency, calm).exp().upper() for panel in self.panels), arb(0)).upper()
+
+    def real(self, sigma: arb, calm: bool = False) -> arb:
         """M(sigma)."""
-        weights = self.below if split else self.weights
+        weights = self.calm if calm else self.weights
         total = sum((w * (sigma * l).exp() for w, l in zip(weights, self.losses, strict=True)), arb(0))
-        error = self.error(sigma, arb(0), split)
+        error = self.error(sigma, arb(0), calm)
         return total + (-error).union(error)
 
-    def line(self, sigma: arb, step: arb, last: int, split: bool = False) -> list[acb]:
+    def line(self, sigma: arb, step: arb, last: int, calm: bool = False) -> list[acb]:
         """M(sigma + i j step), j = 0..last."""
-        tilted = [w * (sigma * l).exp() for w, l in zip(self.below if split else self.weights, self.losses, strict=True)]
-        error = self.error(sigma, step * last, split)
+        tilted = [w * (sigma * l).exp() for w, l in zip(self.calm if calm else self.weights, self.losses, strict=True)]
+        error = self.error(sigma, step * last, calm)
         spread = (-error).union(error)
         return [value + acb(spread, spread) for value in phase_sums(tilted, self.losses, step, last)]
 
