@@ -16,7 +16,6 @@ from scipy import special
 if TYPE_CHECKING:  # python-flint is an extra
     from dp_edgeworth.checker.laws import Leaf, Piece
 
-_TILTS = np.geomspace(1e-3, 3e3, 120)
 _TURNS = (0.25, 0.5, 1.0, 1.6)
 _MOST_FREQUENCIES = 60_000
 
@@ -65,7 +64,7 @@ def _log_sum(terms: np.ndarray, x: np.ndarray) -> np.ndarray:
 class Sketch:
     """One direction of a composition in doubles."""
 
-    def __init__(self, leaves: list[tuple[Leaf, int]], variance: float, reach: float):
+    def __init__(self, leaves: list[tuple[Leaf, int]], variance: float, reach: float, epsilon: float):
         self.variance, self.reach = variance, reach
         self.counts = np.array([float(count) for _, count in leaves])
         self.densities = [[_Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
@@ -73,10 +72,20 @@ class Sketch:
                       for leaf, _ in leaves]
         self.rules = [(np.concatenate([atoms[:, 0], *(d.log_weight for d in parts)]), np.concatenate([atoms[:, 1], *(d.loss for d in parts)]))
                       for atoms, parts in zip(self.atoms, self.densities, strict=True)]
-        self.log_mgfs = self._log_mgf(_TILTS)
+        self.scale = max(epsilon, self._spread())
+        self.tilts = np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale)
+        self.log_mgfs = self._log_mgf(self.tilts)
         parts = [part for parts in self.densities for part in parts if not part.lean]
         self.sides = [side for side, terms in ((1.0, [part.q for part in parts]), (-1.0, [part.p for part in parts]))
                       if any(len(some) > 1 for some in terms)]
+
+    def _spread(self) -> float:
+        """Standard deviation of the whole loss under Q."""
+        total = self.variance
+        for count, (weights, losses) in zip(self.counts, self.rules, strict=True):
+            mass = np.exp(weights + losses)
+            total += count * float(mass @ (losses - mass @ losses / mass.sum()) ** 2)
+        return max(math.sqrt(total), 1e-12)
 
     def _log_mgf(self, tilts: np.ndarray) -> np.ndarray:
         tilts = np.atleast_1d(tilts)
@@ -90,28 +99,28 @@ class Sketch:
 
     def chernoff(self, epsilon: float) -> tuple[float, float]:
         """The best tilt, and the log of its bound."""
-        logs = _log_kappa(_TILTS) + self.log_mgfs - _TILTS * epsilon
+        logs = _log_kappa(self.tilts) + self.log_mgfs - self.tilts * epsilon
         best = int(np.argmin(logs))
-        return float(_TILTS[best]), float(logs[best])
+        return float(self.tilts[best]), float(logs[best])
 
     def saddle(self, epsilon: float) -> float:
-        heights = self.log_mgfs - _TILTS * epsilon - np.log(_TILTS * (_TILTS + 1.0))
+        heights = self.log_mgfs - self.tilts * epsilon - np.log(self.tilts * (self.tilts + 1.0))
         best = int(np.argmin(heights))
-        grid = np.geomspace(_TILTS[max(best - 1, 0)], _TILTS[min(best + 1, len(_TILTS) - 1)], 15)
+        grid = np.geomspace(self.tilts[max(best - 1, 0)], self.tilts[min(best + 1, len(self.tilts) - 1)], 15)
         return float(grid[np.argmin(self._log_mgf(grid) - grid * epsilon - np.log(grid * (grid + 1.0)))])
 
     def period(self, c: float, epsilon: float, log_target: float, square: float) -> tuple[float, float, float]:
         """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it."""
-        sizes = _log_kappa(_TILTS) + self.log_mgfs + 0.5 * square * (_TILTS**2 + _TILTS) - _TILTS * epsilon
-        left, right = _TILTS < 0.99 * c, _TILTS > 1.01 * c
-        lows = np.append(_TILTS[left], 0.0)
+        sizes = _log_kappa(self.tilts) + self.log_mgfs + 0.5 * square * (self.tilts**2 + self.tilts) - self.tilts * epsilon
+        left, right = self.tilts < 0.99 * c, self.tilts > 1.01 * c
+        lows = np.append(self.tilts[left], 0.0)
         below = (np.append(sizes[left], 0.0) - log_target + 0.1) / (c - lows)
-        above = (sizes[right] - log_target + 0.1) / (_TILTS[right] - c)
-        return max(float(below.min()), float(above.min()), 0.1 / c), float(lows[np.argmin(below)]), float(_TILTS[right][np.argmin(above)])
+        above = (sizes[right] - log_target + 0.1) / (self.tilts[right] - c)
+        return max(float(below.min()), float(above.min()), 0.1 / c), float(lows[np.argmin(below)]), float(self.tilts[right][np.argmin(above)])
 
     def splits(self, c: float, epsilon: float) -> np.ndarray:
         """Losses to try: fractions of epsilon, and quantiles of the tilted laws."""
-        found = [epsilon * np.geomspace(3e-3, 0.7, 7)]
+        found = [self.scale * np.geomspace(3e-3, 0.7, 7)]
         for (weights, losses), parts in list(zip(self.rules, self.densities, strict=True))[:4]:
             if parts:
                 order = np.argsort(losses)
@@ -140,16 +149,21 @@ class Sketch:
 
 
 def _boxes(part: _Density, sigma: float, height: float, centre: float, width: float, side: float) -> tuple[np.ndarray, np.ndarray]:
-    """log sizes and angles on the shifted line."""
-    edges = np.linspace(part.low, part.high, 97)
-    x, half = 0.5 * (edges[:-1] + edges[1:]), 0.5 * (edges[1] - edges[0])
-    z = x + 1j * height
-    above, below = _log_sum(part.q, z), _log_sum(part.p, z)
-    slope = np.abs(x) + 2.0 * sigma * max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
-    size = (_log_base(part.lean, z) + below + sigma * (above - below)).real + half * slope + 0.5 * (height / width) ** 2
-    size += special.log_ndtr((side * (x - centre) + half) / width) + math.log(2.0 * half * part.weight)
+    """log sizes and angles on the shifted line and, without decay, on both ends."""
     steep = max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
-    return size, np.maximum(np.sin(above.imag) - np.sin(below.imag), 0.0) * math.exp(-min(2.0 * half * steep, 5.0))
+    boxes = min(max(64, math.ceil(6.0 * steep * (part.high - part.low))), 2000)
+    edges = np.linspace(part.low, part.high, boxes + 1)
+    x, half = 0.5 * (edges[:-1] + edges[1:]), 0.5 * (edges[1] - edges[0])
+    z = np.concatenate([x + 1j * height, edges[[0, -1]] + 0.5j * height])
+    above, below = _log_sum(part.q, z), _log_sum(part.p, z)
+    wide = np.append(np.full(boxes, half), [0.0, 0.0])
+    logs = (_log_base(part.lean, z) + below + sigma * (above - below)).real
+    slopes = np.abs(np.gradient((sigma * above).real[:-2], x)) + np.abs(np.gradient(((sigma + 1.0) * below).real[:-2], x)) + np.abs(x)
+    size = logs + wide * np.append(slopes, [0.0, 0.0])
+    size += 0.5 * (height / width) ** 2 + special.log_ndtr((side * (z.real - centre) + wide) / width)
+    size += np.log(part.weight * np.append(2.0 * np.full(boxes, half), [height, height]))
+    angle = np.maximum(np.sin(above.imag) - np.sin(below.imag), 0.0) * math.exp(-min(2.0 * half * steep, 5.0))
+    return size, np.where(wide > 0.0, angle, 0.0)
 
 
 def _log_kappa(c: np.ndarray) -> np.ndarray:
@@ -160,7 +174,7 @@ def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_de
     """What the checker needs to bound delta(epsilon) to within e^{log_delta} times slack; None where nothing was found."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
     reach = math.sqrt(2.0 * (math.log(uses) - log_delta - math.log(slack) + 3.0)) + 0.5
-    sketch = Sketch(leaves, variance, reach)
+    sketch = Sketch(leaves, variance, reach, epsilon)
     if len(leaves) == 1 and variance == 0.0 and leaves[0][0].lattice is not None:
         found = _lattice(sketch, leaves[0][0], leaves[0][1], epsilon, log_delta + math.log(slack))
         if found is not None:
@@ -175,12 +189,13 @@ def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_de
     return {"method": "contour", "reach": reach, "nodes": nodes, "digits": digits, **best}
 
 
-def chernoff_hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_delta: float) -> dict[str, Any] | None:
-    """A tilt at which Chernoff's bound is below delta, if there is one."""
+def chernoff_hint(leaves: list[tuple[Leaf, int]], variance: float, epsilons: tuple[float, float], log_delta: float) -> dict[str, Any] | None:
+    """A tilt at which Chernoff's bound is below delta at both epsilons, if there is one: this direction is not the larger one then."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
     reach = math.sqrt(2.0 * (math.log(uses) - log_delta + 4.0)) + 0.5
-    c, log_bound = Sketch(leaves, variance, reach).chernoff(epsilon)
-    if not log_bound < log_delta - 0.05:
+    sketch = Sketch(leaves, variance, reach, epsilons[1])
+    c, log_bound = sketch.chernoff(epsilons[1])
+    if not log_bound < log_delta - 0.05 or not sketch.chernoff(epsilons[0])[1] < log_delta:
         return None
     digits = math.log2(uses) + 16.0
     return {"method": "chernoff", "c": c, "step": 1.0, "last": 1, "low": 0.0, "high": 2.0 * c, "reach": reach,
@@ -226,7 +241,7 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
         plans.append({"y": math.sqrt(2.0 * depth / sketch.variance)})
     tau = math.sqrt(0.15 * slack / (c * (c + 1.0)))
     plans.append({"y": math.sqrt(2.0 * (depth + 2.0) / (tau * tau + sketch.variance)), "tau": tau})
-    ys = np.geomspace(1.0, 1e7, 200) / max(1e-9, min(abs(epsilon), 1e3))
+    ys = np.geomspace(1.0, 1e7, 200) / sketch.scale
     for turn in _TURNS:
         for blur in (0.5, 1.0):
             for split in sketch.splits(c, epsilon):
@@ -237,7 +252,7 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
 
 def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, blur: float,
                  side: float, ys: np.ndarray) -> list[dict[str, Any]]:
-    tilts = np.append(_TILTS[::6], c)
+    tilts = np.append(sketch.tilts[::6], c)
     calm, lively = sketch.calm_and_lively(c, split, turn, blur, side, tilts)
     log_calm = float(sketch.counts @ calm[:, -1]) + 0.5 * sketch.variance * (c * c + c) - c * epsilon if len(calm) else 0.0
     growth = np.zeros(len(ys))
@@ -262,4 +277,4 @@ def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, sp
 
 def slope(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, delta: float) -> float:
     """About -d log delta / d epsilon: the saddle point."""
-    return Sketch(leaves, variance, math.sqrt(2.0 * (3.0 - math.log(delta))) + 2.0).saddle(epsilon)
+    return Sketch(leaves, variance, math.sqrt(2.0 * (3.0 - math.log(delta))) + 2.0, epsilon).saddle(epsilon)

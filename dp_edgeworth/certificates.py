@@ -141,7 +141,7 @@ def certificate_of(event: dp_event.DpEvent, neighboring_relation: NeighboringRel
         upper = "1"
     tree = json.loads(serialization.to_json(event))["event"]
     claim = Certificate(json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions()))
-    hints = _hints(claim, interval)
+    hints = _hints(claim, interval, event)
     return dataclasses.replace(claim, hints=json.dumps(hints))
 
 
@@ -172,7 +172,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _hints(claim: Certificate, interval: Interval) -> dict[str, Any]:
+def _hints(claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
     from dp_edgeworth.checker import events
@@ -185,7 +185,7 @@ def _hints(claim: Certificate, interval: Interval) -> dict[str, Any]:
             for name in ("remove", "add"):
                 if leaves and (name == "remove" or not all(leaf.mirror for leaf, _ in leaves)):
                     directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]
-                    found = _direction(directed, float(variance.mid()), claim, interval)
+                    found = _direction(directed, float(variance.mid()), claim, interval, event)
                     if found is not None:
                         hints[name] = found
                         hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
@@ -194,7 +194,7 @@ def _hints(claim: Certificate, interval: Interval) -> dict[str, Any]:
     return hints
 
 
-def _direction(leaves: Any, variance: float, claim: Certificate, interval: Interval) -> dict[str, Any] | None:
+def _direction(leaves: Any, variance: float, claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> dict[str, Any] | None:
     """Chernoff's bound if that is enough for the upper end, otherwise a line or a lattice for both."""
     ends = [float(end) for end in (claim.lower, claim.upper)]
     if claim.quantity == "epsilon":
@@ -203,14 +203,22 @@ def _direction(leaves: Any, variance: float, claim: Certificate, interval: Inter
     else:
         delta, middle = interval.estimate, float(claim.given)
         upper = (middle, ends[1])
-    if delta <= 0.0 or not math.isfinite(middle) or len(leaves) == 1 and leaves[0][1] == 1 and not variance:
+    if delta <= 0.0 or not math.isfinite(middle) or (len(leaves) == 1 and leaves[0][1] == 1 and not variance):
         return None
-    found = certificate_hints.chernoff_hint(leaves, variance, upper[0], math.log(upper[1])) if upper[1] > 0.0 and math.isfinite(upper[0]) else None
-    if found is not None:
-        return found
+    if upper[1] > 0.0 and math.isfinite(upper[0]):
+        lower = ends[0] if claim.quantity == "epsilon" else middle
+        found = certificate_hints.chernoff_hint(leaves, variance, (lower, upper[0]), math.log(upper[1]))
+        if found is not None:
+            return found
     if claim.quantity == "epsilon":
-        width = min(end for end in (ends[1] - middle, middle - ends[0]) if end > 0.0)
-        slack = certificate_hints.slope(leaves, variance, middle, delta) * width
+        widths = [end for end in (ends[1] - middle, middle - ends[0]) if end > 0.0]
+        slack = certificate_hints.slope(leaves, variance, middle, delta) * min(widths) if widths else _room_at_zero(claim, event)
     else:
         slack = min(abs(end - delta) for end in ends) / delta
     return certificate_hints.hint(leaves, variance, middle, math.log(delta), min(max(0.3 * slack, 1e-14), 0.3))
+
+
+def _room_at_zero(claim: Certificate, event: dp_event.DpEvent) -> float:
+    """How far, relatively, delta(0) is below the given delta, where epsilon is 0."""
+    delta = EdgeworthIntervalAccountant(NeighboringRelation[claim.neighboring_relation]).compose(event).get_delta_interval(0.0).estimate
+    return max(1.0 - delta / float(claim.given), 1e-9)

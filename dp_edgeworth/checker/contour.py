@@ -19,7 +19,7 @@ from .laws import Leaf, Piece
 from .quadrature import Rule, Window
 
 MOST_WORK = 200_000_000  # nodes times frequencies
-BOXES = 96
+MOST_BOXES, UPRIGHT = 2000, 12
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Transform:
         y, sigma = ball(self.line.step) * self.line.last, ball(self.line.c) + 1
         for rule, window in zip(self.rules, self.windows, strict=True):
             if window is not None:
-                total += _sides(rule, window, _height(rule.piece, self.line), sigma, y)
+                total += _sides(rule, window, _height(rule.piece, self.line), self.line.turn, sigma, y)
         return total.upper()
 
 
@@ -134,19 +134,23 @@ def _ends(piece: Piece, line: Line) -> tuple[arb, arb]:
     return ball(min(shifts) - line.reach), ball(max(shifts) + line.reach)
 
 
-def _sides(rule: Rule, window: Window, height: arb, sigma: arb, y: arb) -> arb:
+def _sides(rule: Rule, window: Window, height: arb, line_turn: float, sigma: arb, y: arb) -> arb:
     """The three sides of the rectangle for `Transform.lively`, whose condition on the slopes is checked here (slope * a <= turn < 3)."""
     piece = rule.piece
     if not all(proved(b >= 0) for _, b in piece.q) or not all(proved(b <= 0) for _, b in piece.p):
         raise UndecidedError("a split needs losses that increase with x")
-    width = (rule.high - rule.low) / BOXES
+    count = min(max(64, math.ceil(6 * float((rule.high - rule.low) / height) * line_turn)), MOST_BOXES)
+    width = (rule.high - rule.low) / count
     total = arb(0)
-    for k in range(BOXES):
+    for k in range(count):
         u = (rule.low + k * width).union(rule.low + (k + 1) * width)
         size, angle = _size(piece, window, acb(u, height), sigma)
         total += (width * size * (-y * angle).exp()).upper()
     for end in (rule.low, rule.high):
-        total += (height * _size(piece, window, acb(end, arb(0).union(height)), sigma)[0]).upper()
+        for k in range(UPRIGHT):
+            part = acb(end, (height * k / UPRIGHT).union(height * (k + 1) / UPRIGHT))
+            size, angle = _size(piece, window, part, sigma)
+            total += (height / UPRIGHT * size * (-y * angle).exp()).upper()
     return total
 
 
@@ -294,7 +298,7 @@ def chernoff(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, line:
 def validated(line: Line) -> Line:
     """The same line, if it satisfies what the theorems ask for."""
     numbers = [line.c, line.step, line.low, line.high, line.reach, line.digits, line.tau, line.turn, line.blur, line.calm, line.split or 0.0]
-    good = (all(isinstance(x, float) and math.isfinite(x) and abs(x) < 1e9 for x in numbers)
+    good = (all(isinstance(x, float) and math.isfinite(x) and abs(x) < 1e15 for x in numbers)
             and line.c > 0 and line.step > 0 and 0 <= line.low < line.c < line.high and line.tau >= 0 and line.calm >= 0
             and 0 < line.turn < 3 and 0.1 <= line.blur <= 10 and 0 < line.reach <= 200 and 8 <= line.digits <= 2000
             and all(isinstance(n, int) and not isinstance(n, bool) for n in (line.last, line.nodes))
