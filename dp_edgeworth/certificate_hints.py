@@ -37,9 +37,9 @@ class _Density:
     @classmethod
     def of(cls, piece: Piece, reach: float) -> _Density:
         p, q = (np.array([[float(a.mid()), float(b.mid())] for a, b in terms]) for terms in (piece.p, piece.q))
-        shifts = q[:, 1] if not piece.lean else np.zeros(1)
-        low = shifts.min() - reach if piece.low is None else float(piece.low.mid())
-        high = shifts.max() + reach if piece.high is None else float(piece.high.mid())
+        room = np.sqrt(np.maximum(reach**2 + 2.0 * np.minimum(q[:, 0] + 0.5 * q[:, 1] ** 2, 0.0), 1.0))
+        low = (q[:, 1] - room).min() if piece.low is None else float(piece.low.mid())
+        high = (q[:, 1] + room).max() if piece.high is None else float(piece.high.mid())
         steepest = max(np.abs(p[:, 1]).max(), np.abs(q[:, 1]).max(), 1e-9)
         panels = int(min(max(4.0, (high - low) * max(1.0, steepest / 1.5)), 2000.0))
         t, w = np.polynomial.legendre.leggauss(16)
@@ -72,8 +72,10 @@ class Sketch:
                       for leaf, _ in leaves]
         self.rules = [(np.concatenate([atoms[:, 0], *(d.log_weight for d in parts)]), np.concatenate([atoms[:, 1], *(d.loss for d in parts)]))
                       for atoms, parts in zip(self.atoms, self.densities, strict=True)]
+        bounded = not variance and all(part.lean for parts in self.densities for part in parts)
+        self.top = sum(count * float(losses.max()) for count, (_, losses) in zip(self.counts, self.rules, strict=True)) if bounded else math.inf
         self.scale = max(epsilon, self._spread())
-        self.tilts = np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale)
+        self.tilts = np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale) if self.top == math.inf else np.geomspace(1e-3, 1e13, 260) / min(1.0, self.scale)
         self.log_mgfs = self._log_mgf(self.tilts)
         parts = [part for parts in self.densities for part in parts if not part.lean]
         self.sides = [side for side, terms in ((1.0, [part.q for part in parts]), (-1.0, [part.p for part in parts]))
@@ -109,14 +111,16 @@ class Sketch:
         grid = np.geomspace(self.tilts[max(best - 1, 0)], self.tilts[min(best + 1, len(self.tilts) - 1)], 15)
         return float(grid[np.argmin(self._log_mgf(grid) - grid * epsilon - np.log(grid * (grid + 1.0)))])
 
-    def period(self, c: float, epsilon: float, log_target: float, square: float) -> tuple[float, float, float]:
-        """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it."""
-        sizes = _log_kappa(self.tilts) + self.log_mgfs + 0.5 * square * (self.tilts**2 + self.tilts) - self.tilts * epsilon
-        left, right = self.tilts < 0.99 * c, self.tilts > 1.01 * c
-        lows = np.append(self.tilts[left], 0.0)
-        below = (np.append(sizes[left], 0.0) - log_target + 0.1) / (c - lows)
-        above = (sizes[right] - log_target + 0.1) / (self.tilts[right] - c)
-        return max(float(below.min()), float(above.min()), 0.1 / c), float(lows[np.argmin(below)]), float(self.tilts[right][np.argmin(above)])
+    def period(self, c: float, epsilon: float, log_target: float, square: float, main: tuple[np.ndarray, np.ndarray] | None) -> tuple[float, float, float]:
+        """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it; `main`: tilts and log-MGF without calm outcomes."""
+        tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
+        sizes = _log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
+        left, right = tilts < 0.99 * c, tilts > 1.01 * c
+        if not right.any() or not left.any():
+            return math.inf, 0.0, 2.0 * c
+        below = (sizes[left] - log_target + 0.1) / (c - tilts[left])
+        above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
+        return max(float(below.min()), float(above.min()), 0.1 / c), float(tilts[left][np.argmin(below)]), float(tilts[right][np.argmin(above)])
 
     def splits(self, c: float, epsilon: float) -> np.ndarray:
         """Losses to try: fractions of epsilon, and quantiles of the tilted laws."""
@@ -167,13 +171,13 @@ def _boxes(part: _Density, sigma: float, height: float, centre: float, width: fl
 
 
 def _log_kappa(c: np.ndarray) -> np.ndarray:
-    return c * np.log(c) - (1.0 + c) * np.log1p(c)
+    return special.xlogy(c, c) - (1.0 + c) * np.log1p(c)
 
 
 def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
     """What the checker needs to bound delta(epsilon) to within e^{log_delta} times slack; None where nothing was found."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
-    reach = math.sqrt(2.0 * (math.log(uses) - log_delta - math.log(slack) + 3.0)) + 0.5
+    reach = _reach(log_delta + math.log(0.05 * slack / uses))
     sketch = Sketch(leaves, variance, reach, epsilon)
     if len(leaves) == 1 and variance == 0.0 and leaves[0][0].lattice is not None:
         found = _lattice(sketch, leaves[0][0], leaves[0][1], epsilon, log_delta + math.log(slack))
@@ -189,10 +193,15 @@ def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_de
     return {"method": "contour", "reach": reach, "nodes": nodes, "digits": digits, **best}
 
 
+def _reach(log_mass: float) -> float:
+    """Standard deviations beyond which a normal law has that mass."""
+    return max(-float(special.ndtri_exp(log_mass)), 1.0)
+
+
 def chernoff_hint(leaves: list[tuple[Leaf, int]], variance: float, epsilons: tuple[float, float], log_delta: float) -> dict[str, Any] | None:
     """A tilt at which Chernoff's bound is below delta at both epsilons, if there is one: this direction is not the larger one then."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
-    reach = math.sqrt(2.0 * (math.log(uses) - log_delta + 4.0)) + 0.5
+    reach = _reach(log_delta + math.log(0.01 / uses))
     sketch = Sketch(leaves, variance, reach, epsilons[1])
     c, log_bound = sketch.chernoff(epsilons[1])
     if not log_bound < log_delta - 0.05 or not sketch.chernoff(epsilons[0])[1] < log_delta:
@@ -207,12 +216,10 @@ def _lattice(sketch: Sketch, leaf: Leaf, count: int, epsilon: float, log_target:
     assert leaf.lattice is not None
     first, spacing, steps = leaf.lattice
     c, gap = sketch.saddle(epsilon), float(spacing.mid())
-    left = (1.0 - log_target) / c
-    above = 2.0 * c + 1.0
-    right = (float(_log_kappa(np.array(above))) + sketch.log_mgf(above) - above * epsilon - log_target + 1.0) / (c + 1.0)
     top = count * (float(first.mid()) + max(steps) * gap) - epsilon
-    points = math.ceil(max(left, min(right, top)) / gap) + 2
-    return {"method": "lattice", "c": c, "points": points} if points <= 100_000 else None
+    period, _, high = sketch.period(c, epsilon, log_target - 1.0, 0.0, None)
+    points = math.ceil(max((1.0 - log_target) / c, min(period, top)) / gap) + 2
+    return {"method": "lattice", "c": c, "high": high, "points": points} if points <= 100_000 else None
 
 
 def line(sketch: Sketch, epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
@@ -224,7 +231,9 @@ def line(sketch: Sketch, epsilon: float, log_delta: float, slack: float) -> dict
     for shrink in (1.0, 0.8, 0.6, 0.4, 0.25):
         tilt = c * shrink
         for plan in _cuts(sketch, tilt, epsilon, log_target, slack):
-            period, low, high = sketch.period(tilt, epsilon, log_target, plan.get("tau", 0.0) ** 2)
+            period, low, high = sketch.period(tilt, epsilon, log_target, plan.get("tau", 0.0) ** 2, plan.pop("main", None))
+            if not period < math.inf:
+                continue
             last = math.ceil(plan.pop("y") * period / (2.0 * math.pi)) + 1
             work = last * (last + 60.0 * period) * (2.0 if plan.get("rare") else 1.0)
             if last <= _MOST_FREQUENCIES and work < cost:
@@ -252,7 +261,7 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
 
 def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, blur: float,
                  side: float, ys: np.ndarray) -> list[dict[str, Any]]:
-    tilts = np.append(sketch.tilts[::6], c)
+    tilts = np.concatenate([sketch.tilts[::5], [0.0, c]])
     calm, lively = sketch.calm_and_lively(c, split, turn, blur, side, tilts)
     log_calm = float(sketch.counts @ calm[:, -1]) + 0.5 * sketch.variance * (c * c + c) - c * epsilon if len(calm) else 0.0
     growth = np.zeros(len(ys))
@@ -271,7 +280,10 @@ def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, sp
     if len(rare):
         bound = _log_kappa(tilts) + sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts) - tilts * epsilon
         if bound.min() <= log_target:
-            plans.append({"y": float(ys[rare[0]]), "rare": True, "calm": float(tilts[np.argmin(bound)]), **common})
+            logs, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                main = logs + np.log(-np.expm1(np.minimum(rest - logs, -1e-17)))
+            plans.append({"y": float(ys[rare[0]]), "rare": True, "calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common})
     return plans
 
 

@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -141,7 +141,7 @@ def certificate_of(event: dp_event.DpEvent, neighboring_relation: NeighboringRel
         upper = "1"
     tree = json.loads(serialization.to_json(event))["event"]
     claim = Certificate(json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions()))
-    hints = _hints(claim, interval, event)
+    hints = _hints(claim, _target(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event)))
     return dataclasses.replace(claim, hints=json.dumps(hints))
 
 
@@ -172,7 +172,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _hints(claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> dict[str, Any]:
+def _hints(claim: Certificate, target: _Target) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
     from dp_edgeworth.checker import events
@@ -185,7 +185,7 @@ def _hints(claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> d
             for name in ("remove", "add"):
                 if leaves and (name == "remove" or not all(leaf.mirror for leaf, _ in leaves)):
                     directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]
-                    found = _direction(directed, float(variance.mid()), claim, interval, event)
+                    found = _direction(directed, float(variance.mid()), claim, target)
                     if found is not None:
                         hints[name] = found
                         hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
@@ -194,31 +194,39 @@ def _hints(claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> d
     return hints
 
 
-def _direction(leaves: Any, variance: float, claim: Certificate, interval: Interval, event: dp_event.DpEvent) -> dict[str, Any] | None:
-    """Chernoff's bound if that is enough for the upper end, otherwise a line or a lattice for both."""
-    ends = [float(end) for end in (claim.lower, claim.upper)]
-    if claim.quantity == "epsilon":
-        delta, middle = float(claim.given), interval.estimate
-        upper = (ends[1], delta)
-    else:
-        delta, middle = interval.estimate, float(claim.given)
-        upper = (middle, ends[1])
-    if delta <= 0.0 or not math.isfinite(middle) or (len(leaves) == 1 and leaves[0][1] == 1 and not variance):
+def _direction(leaves: Any, variance: float, claim: Certificate, target: _Target) -> dict[str, Any] | None:
+    """Chernoff's bound where that shows that this direction is not the larger one, otherwise a line or a lattice for both ends."""
+    if target.delta <= 0.0 or not math.isfinite(target.epsilon) or (len(leaves) == 1 and leaves[0][1] == 1 and not variance):
         return None
-    if upper[1] > 0.0 and math.isfinite(upper[0]):
-        lower = ends[0] if claim.quantity == "epsilon" else middle
-        found = certificate_hints.chernoff_hint(leaves, variance, (lower, upper[0]), math.log(upper[1]))
+    if math.isfinite(target.ends[1]):
+        found = certificate_hints.chernoff_hint(leaves, variance, target.ends, math.log(target.delta))
         if found is not None:
             return found
-    if claim.quantity == "epsilon":
-        widths = [end for end in (ends[1] - middle, middle - ends[0]) if end > 0.0]
-        slack = certificate_hints.slope(leaves, variance, middle, delta) * min(widths) if widths else _room_at_zero(claim, event)
-    else:
-        slack = min(abs(end - delta) for end in ends) / delta
-    return certificate_hints.hint(leaves, variance, middle, math.log(delta), min(max(0.3 * slack, 1e-14), 0.3))
+    slack = target.slack
+    if slack < 1e-5 and claim.quantity == "epsilon":  # too little to be seen in differences of delta
+        widths = [width for width in (target.ends[1] - target.epsilon, target.epsilon - target.ends[0]) if width > 0.0]
+        slack = certificate_hints.slope(leaves, variance, target.epsilon, target.delta) * min(widths, default=0.0)
+    return certificate_hints.hint(leaves, variance, target.epsilon, math.log(target.delta), min(max(0.3 * slack, 1e-14), 0.3))
 
 
-def _room_at_zero(claim: Certificate, event: dp_event.DpEvent) -> float:
-    """How far, relatively, delta(0) is below the given delta, where epsilon is 0."""
-    delta = EdgeworthIntervalAccountant(NeighboringRelation[claim.neighboring_relation]).compose(event).get_delta_interval(0.0).estimate
-    return max(1.0 - delta / float(claim.given), 1e-9)
+class _Target(NamedTuple):
+    """Where delta(eps) must be known: at `epsilon`, to within slack * delta; `ends` are the epsilons of both ends."""
+
+    epsilon: float
+    delta: float
+    slack: float
+    ends: tuple[float, float]
+
+
+def _target(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> _Target:
+    given, low, high = float(claim.given), float(claim.lower), float(claim.upper)
+    if claim.quantity == "delta":
+        estimate = max(interval.estimate, 0.0)
+        return _Target(given, estimate, min(abs(end - estimate) for end in (low, high)) / estimate if estimate else 0.0, (given, given))
+    if not math.isfinite(high):
+        return _Target(interval.estimate, given, 0.0, (low, high))
+    at_low, at_high = (accountant.get_delta_interval(end).estimate for end in (low, high))
+    if at_high == 0.0:  # beyond the largest loss: only the lower end needs a proof
+        return _Target(low, at_low, 1.0 - given / at_low if at_low else 0.0, (low, high))
+    rooms = [1.0 - at_high / given if given else 0.0] + ([at_low / given - 1.0] if low else [])
+    return _Target(interval.estimate, given, min(rooms), (low, high))

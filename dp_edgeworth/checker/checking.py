@@ -130,8 +130,12 @@ def _bounds(leaves: Counted, variance: arb, epsilons: list[arb], hint: object,
     if any(leaf is NON_PRIVATE for leaf, _ in leaves):
         return "not private: delta is 1", [(arb(1), arb(1))] * len(epsilons)
     infinite = -sum((count * (-leaf.infinite).log1p() for leaf, count in leaves), arb(0)).expm1() if leaves else arb(0)
-    if all(_beyond(leaves, variance, epsilon) for epsilon in epsilons):
-        return "no finite loss exceeds epsilon", [(infinite, infinite)] * len(epsilons)
+    beyond = [_beyond(leaves, variance, epsilon) for epsilon in epsilons]
+    if any(beyond):
+        below = [epsilon for epsilon, found in zip(epsilons, beyond, strict=True) if not found]
+        how, rest = _bounds(leaves, variance, below, hint, progress) if below else ("", [])
+        values = iter(rest)
+        return f"no finite loss exceeds epsilon; {how}".rstrip("; "), [(infinite, infinite) if found else next(values) for found in beyond]
     alone = leaves[0][0] if len(leaves) == 1 and leaves[0][1] == 1 and variance.is_zero() else None
     if not leaves:
         mu = variance.sqrt()
@@ -157,9 +161,9 @@ def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], 
         raise UndecidedError("there is no hint for this direction")
     given = dict(hint)
     method = given.pop("method", None)
-    if method == "lattice" and len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None and set(given) == {"c", "points"}:
-        c = given["c"] if isinstance(given["c"], float) else 0.0
-        return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], epsilon, c, given["points"]) for epsilon in epsilons]
+    if method == "lattice" and len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None and set(given) == {"c", "high", "points"}:
+        c, high = (given[name] if isinstance(given[name], float) else 0.0 for name in ("c", "high"))
+        return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], epsilon, c, high, given["points"]) for epsilon in epsilons]
     if method not in ("contour", "chernoff") or not set(given) <= set(contour.Line.__dataclass_fields__):
         raise UndecidedError(f"the hint is not one of this checker: {str(hint)[:200]}")
     try:

@@ -129,9 +129,13 @@ def _window(piece: Piece, line: Line) -> Window:
 
 
 def _ends(piece: Piece, line: Line) -> tuple[arb, arb]:
-    """`reach` beyond the outermost components of Q."""
-    shifts = [float(b.mid()) for _, b in piece.q] if not piece.lean else [0.0]
-    return ball(min(shifts) - line.reach), ball(max(shifts) + line.reach)
+    """Where an infinite interval is cut off: `reach` beyond the components of Q, less for those of small weight (a guess: any ends are right)."""
+    places = []
+    for a, b in piece.q if not piece.lean else ():
+        shift = float(b.mid())
+        room = math.sqrt(max(line.reach**2 + 2 * min(float(a.mid()) + shift**2 / 2, 0.0), 1.0))
+        places += [shift - room, shift + room]
+    return ball(min(places, default=0.0)), ball(max(places, default=0.0))
 
 
 def _sides(rule: Rule, window: Window, height: arb, line_turn: float, sigma: arb, y: arb) -> arb:
@@ -215,7 +219,8 @@ class _Sums:
     def _add_reals(self, transform: Transform, count: int) -> None:
         """log M(c + 1) at every tilt, times count; log(1 + B / calm part), times count."""
         line = self.line
-        wanted = [(line.low, False), (line.high, False), (line.c, line.split is not None)] + [(line.calm, True)] * line.rare
+        wanted = [(line.low, False), (line.high, False), (line.c, line.split is not None)]
+        wanted += [(tilt, True) for tilt in (line.low, line.high, line.calm) if line.rare]
         for tilt, calm in dict.fromkeys(wanted):
             value = count * transform.real(ball(tilt), calm).log()
             self.logs[tilt, calm] = self.logs.get((tilt, calm), arb(0)) + value
@@ -254,11 +259,16 @@ class _Sums:
         return (self._envelope(epsilon) / (arb.pi() * self.step * self.line.last)).upper()
 
     def alias(self, epsilon: arb) -> arb:
-        """sum over k != 0 of e^{ckT} G(eps + kT) <= for c' on the same side of c as k, kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1); c' = 0: G <= 1."""
+        """sum over k != 0 of e^{ckT} G(eps + kT) <= for c' on the same side of c as k, kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1).
+
+        G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
+        """
         period, total = 2 * arb.pi() / self.step, arb(0)
         for tilt in (self.line.low, self.line.high):
-            size = kappa(ball(tilt)) * self._log_bound(tilt, epsilon).exp() if tilt else arb(1)
-            total += size / (abs(ball(tilt) - self.c) * period).expm1()
+            size = self._log_bound(tilt, epsilon).exp()
+            if self.line.rare:
+                size -= self._log_bound(tilt, epsilon, True).exp()
+            total += kappa(ball(tilt)) * size / (abs(ball(tilt) - self.c) * period).expm1()
         return total.upper()
 
     def price(self, epsilon: arb) -> arb:

@@ -74,7 +74,7 @@ def _halved(piece: Piece, epsilon: arb, low: arb, high: arb) -> arb:
     return low.union(high)
 
 
-def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, points: int) -> tuple[arb, arb]:
+def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, high: float, points: int) -> tuple[arb, arb]:
     """Bounds of delta for `count` uses of a leaf whose losses are first + k * spacing.
 
     Theorem (note, section 2). Sums of losses lie on count * first + spacing Z. With y* the smallest of these above eps and z_j = c + 2 pi i j / (N g),
@@ -82,11 +82,11 @@ def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, points: int) 
         sum_k e^{ckNg} G(eps + kNg) = (1/N) sum_{j<N} M(z_j + 1)^m [e^{-z_j y*} / (1 - e^{-z_j g}) - e^{eps - (z_j + 1) y*} / (1 - e^{-(z_j + 1) g})].
 
     All terms on the left are >= 0; those with k < 0 add up to at most 1 / (e^{cNg} - 1), those with k > 0 are 0 if eps + Ng is at least the largest
-    sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1), here with c' = 2c + 1.
+    sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1) for any c' > c, here `high`.
     """
     assert leaf.lattice is not None
-    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS or not 0 < c < 1e9:
-        raise UndecidedError(f"a lattice sum needs c > 0 and 2 to {MOST_POINTS} points")
+    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS or not 0 < c < high < 1e15:
+        raise UndecidedError(f"a lattice sum needs 0 < c < high and 2 to {MOST_POINTS} points")
     first, spacing, steps = leaf.lattice
     tilt, start = ball(c), count * first
     number = ((epsilon - start) / spacing).floor().unique_fmpz()
@@ -102,7 +102,7 @@ def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, points: int) 
     whole, period = total.real / points, points * spacing
     alias = 1 / (tilt * period).expm1()
     if not proved(epsilon + period >= start + count * max(steps) * spacing):
-        other = 2 * tilt + 1
+        other = ball(high)
         alias += kappa(other) * _power(leaf, acb(other + 1), count).real * (-other * epsilon).exp() / ((other - tilt) * period).expm1()
     infinite = 1 - (1 - leaf.infinite) ** count
     return (infinite + whole - alias).lower(), (infinite + whole).upper()
