@@ -41,8 +41,8 @@ class _Density:
         low = (q[:, 1] - room).min() if piece.low is None else float(piece.low.mid())
         high = (q[:, 1] + room).max() if piece.high is None else float(piece.high.mid())
         steepest = max(np.abs(p[:, 1]).max(), np.abs(q[:, 1]).max(), 1e-9)
-        panels = int(min(max(4.0, (high - low) * max(1.0, steepest / 1.5)), 2000.0))
-        t, w = np.polynomial.legendre.leggauss(16)
+        panels = int(min(max(4.0, (high - low) * max(0.7, steepest / (1.5 if piece.lean else 0.4))), 1000.0))
+        t, w = np.polynomial.legendre.leggauss(12)
         edges = np.linspace(low, high, panels + 1)
         half = 0.5 * np.diff(edges)[:, None]
         x = (edges[:-1, None] + half * (1.0 + t)).ravel()
@@ -143,7 +143,7 @@ class Sketch:
                 below = np.zeros(len(part.x))
                 if not part.lean:
                     height = turn / max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
-                    centre = part.x[min(int(np.searchsorted(part.loss, split)), len(part.x) - 1)]
+                    centre = float(np.interp(split, part.loss, part.x))
                     below = special.log_ndtr(side * (centre - part.x) / (blur * height))
                     found.append(_boxes(part, c + 1.0, height, centre, blur * height, side))
                 logs.append(part.log_weight + below + (tilts[:, None] + 1.0) * part.loss)
