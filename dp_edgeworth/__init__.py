@@ -28,6 +28,8 @@ Reading order of the modules, which is also the direction in which data flows:
     accountant                       the `PrivacyAccountant` subclasses
     analysis, planning, sweeps,      questions in one call; the command line
     tradeoff, curves, cli
+    checker                          proves or refuses an answer in ball arithmetic; imports nothing of the rest
+    certificate_hints, certificates  what the checker is given
 
 Words: a PLLR is a privacy-loss log-likelihood ratio L = log dQ/dP, X under P and Y under Q; `direction` is "remove" or "add"
 (the paper's alpha); `order` is the paper's k; a tilt c weights a law by e^{cL}; `lower`, `estimate` and `upper` say on which side
@@ -42,6 +44,7 @@ from dp_edgeworth.accountant import (
     NotAGuaranteeWarning,
 )
 from dp_edgeworth.analysis import EventReport, explain
+from dp_edgeworth.certificates import Certificate, certify, verify
 from dp_edgeworth.curves import PrivacyCurves
 from dp_edgeworth.events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.intervals import Interval
@@ -58,6 +61,7 @@ __all__ = [
     "ApproximateEdgeworthAccountant",
     "Atoms",
     "BudgetError",
+    "Certificate",
     "Directions",
     "EdgeworthIntervalAccountant",
     "EventFormatError",
@@ -74,6 +78,7 @@ __all__ = [
     "PrivacyStatement",
     "SweepResult",
     "calibrate_noise",
+    "certify",
     "delta_statement",
     "epsilon_statement",
     "explain",
@@ -85,4 +90,5 @@ __all__ = [
     "subsample",
     "sweep",
     "to_json",
+    "verify",
 ]

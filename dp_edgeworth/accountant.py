@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dp_accounting import dp_event, privacy_accountant
@@ -20,6 +20,9 @@ from dp_edgeworth.intervals import Bounds, Direction, Interval
 from dp_edgeworth.leaf_sums import LeafSums
 from dp_edgeworth.moments import PllrMoments
 from dp_edgeworth.pllr import Pllr
+
+if TYPE_CHECKING:
+    from dp_edgeworth.certificates import Certificate
 
 _MOST_COMPOSITIONS = 10**100
 _FEW_LEAVES = 64
@@ -206,6 +209,12 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def get_delta_interval(self, target_epsilon: Any) -> Interval:
         """Certified lower and upper bounds of delta at `target_epsilon`, and the best estimate."""
         return Interval(*map(_plain, self._deltas(target_epsilon)))
+
+    def certificate(self, target_delta: float, digits: int = 5) -> Certificate:
+        """A certificate of epsilon at `target_delta`, which `dp_edgeworth.verify` proves or refuses; ends of so many significant digits."""
+        from dp_edgeworth import certificates  # which asks accountants
+
+        return certificates.certify(self.ledger, target_delta=target_delta, neighboring_relation=self.neighboring_relation, digits=digits)
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""

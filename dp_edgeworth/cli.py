@@ -7,9 +7,12 @@
                            --target_delta 1e-5 --csv sweep.csv --png sweep.png
     dp-edgeworth explain   --event ledger.json --target_delta 1e-5
     dp-edgeworth curve     --event ledger.json --png curve.png
+    dp-edgeworth certify   --event ledger.json --target_delta 1e-5 --out certificate.json
+    dp-edgeworth verify    certificate.json
 
 Flags have the names of dp-accounting's parameters; `--event` takes a file in the format of docs/event-json.md, or - for
-standard input; `--json` prints data. Exit codes: 0 answered, 1 cannot be certified, 2 bad input.
+standard input; `--json` prints data; `--verify` proves the statement in ball arithmetic. Exit codes: 0 answered (`verify`: proved),
+1 cannot be certified (not proved), 2 bad input.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
-from dp_edgeworth import analysis, curves, description, planning, report, serialization, statement, sweeps
+from dp_edgeworth import analysis, certificate_commands, curves, description, planning, report, serialization, statement, sweeps
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
 _SEVERAL = "a number, a list a,b,c, or a range low:high:points[:log]"
@@ -89,17 +92,38 @@ def _print(options: argparse.Namespace, data: dict[str, Any], text: str) -> None
 
 
 def _epsilon(options: argparse.Namespace) -> int:
-    answer = statement.epsilon_statement(_event(options), options.target_delta, _relation(options),
-                                         tolerance=options.tolerance)
-    _print(options, answer.to_dict(), str(answer))
-    return ANSWERED if answer.certified else NOT_CERTIFIED
+    event = _event(options)
+    answer = statement.epsilon_statement(event, options.target_delta, _relation(options), tolerance=options.tolerance)
+    return _stated(options, answer, event)
 
 
 def _delta(options: argparse.Namespace) -> int:
-    answer = statement.delta_statement(_event(options), options.target_epsilon, _relation(options),
-                                       tolerance=options.tolerance)
-    _print(options, answer.to_dict(), str(answer))
-    return ANSWERED if answer.certified else NOT_CERTIFIED
+    event = _event(options)
+    answer = statement.delta_statement(event, options.target_epsilon, _relation(options), tolerance=options.tolerance)
+    return _stated(options, answer, event)
+
+
+def _stated(options: argparse.Namespace, answer: statement.PrivacyStatement, event: dp_event.DpEvent, before: str = "",
+            data: dict[str, Any] | None = None) -> int:
+    """Prints a statement, with what `--verify` found; `data` is what it is a part of."""
+    plain, text, good = answer.to_dict(), str(answer), answer.certified
+    if options.verify:
+        found, line, proved = certificate_commands.verified(answer, event, _relation(options))
+        plain, text, good = {**plain, "verification": found}, f"{text}\n{line}", good and proved
+    _print(options, plain if data is None else {**data, "statement": plain}, before + text)
+    return ANSWERED if good else NOT_CERTIFIED
+
+
+def _certify(options: argparse.Namespace) -> int:
+    data, text = certificate_commands.certify(_event(options), _relation(options), options)
+    _print(options, data, text)
+    return ANSWERED
+
+
+def _verify(options: argparse.Namespace) -> int:
+    data, text, code = certificate_commands.verify(_text(options.certificate))
+    _print(options, data, text)
+    return code
 
 
 def _calibrate(options: argparse.Namespace) -> int:
@@ -126,11 +150,9 @@ def _calibrate(options: argparse.Namespace) -> int:
     values = {"sampling_probability": probability, "noise_multiplier": noise, "steps": steps}
     if not values[found] and found != "noise_multiplier":  # without noise everything may be within the budget
         raise planning.BudgetError(f"No positive `{found}` is within the budget.")
-    answer = statement.epsilon_statement(planning.sampled_gaussian(probability, noise, steps), options.target_delta,
-                                         _relation(options), tolerance=options.tolerance)
-    data = {"solved_for": found, **values, "statement": answer.to_dict()}
-    _print(options, data, f"{found} = {values[found]!r}\n{answer}")
-    return ANSWERED if answer.certified else NOT_CERTIFIED
+    event = planning.sampled_gaussian(probability, noise, steps)
+    answer = statement.epsilon_statement(event, options.target_delta, _relation(options), tolerance=options.tolerance)
+    return _stated(options, answer, event, f"{found} = {values[found]!r}\n", {"solved_for": found, **values})
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -254,7 +276,8 @@ def _parser() -> argparse.ArgumentParser:
             ("calibrate", _calibrate, "the parameter that is left out, from a budget", ("epsilon", "delta")),
             ("sweep", _sweep, "epsilon over a grid, as CSV and as a heat map", ("delta",)),
             ("explain", _explain, "where the loss of an event tree comes from", ("delta",)),
-            ("curve", _curve, "delta(epsilon) and the trade-off curve", ())):
+            ("curve", _curve, "delta(epsilon) and the trade-off curve", ()),
+            ("certify", _certify, "a certificate that anyone can check", ())):
         command = commands.add_parser(name, help=words, description=words)
         command.set_defaults(run=run)
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -264,6 +287,10 @@ def _parser() -> argparse.ArgumentParser:
               default="ADD_OR_REMOVE_ONE")
         _flag(command, "tolerance", type=float, default=1e-6, help="width of the certified interval aimed at")
         _parameters(command, name)
+    check = commands.add_parser("verify", help="a certificate, proved or refused", description="a certificate, proved or refused")
+    check.set_defaults(run=_verify)
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.add_argument("certificate", metavar="FILE", help="what certify wrote; - reads standard input")
     return parser
 
 
@@ -284,6 +311,13 @@ def _parameters(command: Any, name: str) -> None:
     if name == "sweep":
         command.add_argument("--csv", metavar="FILE", help="write the table")
         command.add_argument("--certified", action="store_true", help="proved bounds instead of estimates")
+    if name in ("epsilon", "delta", "calibrate"):
+        command.add_argument("--verify", action="store_true", help="prove the answer in ball arithmetic (needs python-flint)")
+    if name == "certify":
+        _flag(command, "target_delta", type=float, help="for a certificate of epsilon")
+        _flag(command, "target_epsilon", type=float, help="for a certificate of delta")
+        command.add_argument("--digits", type=int, default=5, help="significant digits of the ends")
+        command.add_argument("--out", metavar="FILE", help="write the certificate")
     if name == "explain":
         command.add_argument("--limit", type=int, help="how many nodes to display")
     if name == "curve":

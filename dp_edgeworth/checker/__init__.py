@@ -11,9 +11,9 @@ A change here can make a false claim look proved: tests/checker holds what guard
 """
 
 from .balls import InputError, UndecidedError
-from .certificate import Claim, read
+from .certificate import MOST_BYTES, Claim, read
 from .checking import PROVED, REFUTED, UNDECIDED, Verification, check, verify
 
 VERSION = "1"
 
-__all__ = ["PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "check", "read", "verify"]
+__all__ = ["MOST_BYTES", "PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "check", "read", "verify"]

@@ -18,7 +18,7 @@ from .balls import UndecidedError, ball, kappa, proved
 from .laws import Leaf, Piece
 from .quadrature import Rule, Window
 
-MOST_WORK = 200_000_000  # nodes times frequencies
+MOST_WORK = 1_000_000_000  # nodes times frequencies
 MOST_BOXES, UPRIGHT = 2000, 12
 
 
