@@ -122,6 +122,24 @@ class Sketch:
         above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
         return max(float(below.min()), float(above.min()), 0.1 / c), float(tilts[left][np.argmin(below)]), float(tilts[right][np.argmin(above)])
 
+    def spread(self, c: float, cells: int, ys: np.ndarray) -> np.ndarray:
+        """log of prod (M - D)^m / M^m at every frequency, in the checker's notation."""
+        total = np.zeros(len(ys))
+        for count, (weights, losses), parts in zip(self.counts, self.rules, self.densities, strict=True):
+            log_mass, loss = special.logsumexp(weights + (c + 1.0) * losses), np.zeros(len(ys))
+            for part in parts:
+                edges = np.linspace(part.low, part.high, 4 * cells + 1)
+                above, below = _log_sum(part.q, edges), _log_sum(part.p, edges)
+                length = np.diff((above - below)[::4])
+                slope = np.abs(np.gradient(above - below, edges)) + 1e-300
+                logs = math.log(part.weight) + _log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
+                drop = np.minimum(np.minimum(logs[:-1], logs[1:]) - 0.1 * np.abs(np.diff(logs)), np.inf)
+                floors = np.exp(drop.reshape(cells, 4).min(axis=1) - log_mass) * length
+                u = 0.5 * np.abs(length) * ys[:, None]
+                loss += (1.0 - np.where(u < 1.0, 1.0 - u**2 / 6.0 + np.minimum(u, 1.0) ** 4 / 120.0, 1.0 / np.maximum(u, 1.0))) @ floors
+            total += count * np.log1p(-np.minimum(loss, 0.999))
+        return total
+
     def splits(self, c: float, epsilon: float) -> np.ndarray:
         """Losses to try: fractions of epsilon, and quantiles of the tilted laws."""
         found = [self.scale * np.geomspace(3e-3, 0.7, 7)]
@@ -251,6 +269,10 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
     tau = math.sqrt(0.15 * slack / (c * (c + 1.0)))
     plans.append({"y": math.sqrt(2.0 * (depth + 2.0) / (tau * tau + sketch.variance)), "tau": tau})
     ys = np.geomspace(1.0, 1e7, 200) / sketch.scale
+    for cells in (4, 6, 9, 14, 24, 48):
+        logs = height - np.log(math.pi * ys) - 0.5 * sketch.variance * ys * ys + sketch.spread(c, cells, ys)
+        if (logs <= log_target).any():
+            plans.append({"y": float(ys[np.argmax(logs <= log_target)]), "cells": cells})
     for turn in _TURNS:
         for blur in (0.5, 1.0):
             for split in sketch.splits(c, epsilon):

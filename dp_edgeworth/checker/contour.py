@@ -8,6 +8,7 @@ V the variance of all Gaussian leaves, t = tau^2 the smoothing. F contains the f
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 from flint import acb, arb
 
 from .balls import UndecidedError, ball, kappa, proved
-from .laws import Leaf, Piece
+from .laws import Leaf, Piece, Terms, log_sum
 from .quadrature import Rule, Window
 
 MOST_WORK = 1_000_000_000  # nodes times frequencies
-MOST_BOXES, UPRIGHT = 2000, 12
+MOST_BOXES, UPRIGHT, PARTS = 2000, 12, 4
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Line:
       split: losses below about this one are the calm part of a leaf, others the lively one; None: all are calm. turn: the largest angle of
         the shifted contour. blur: width of the window between the parts in units of the contour's
         height. below: the losses below `split` are the lively ones instead.
+      cells: without a split, each piece is divided into so many cells (`Transform.spread`).
       rare: leave out the outcomes in which all losses are calm, which by `calm` (a tilt) are bounded separately.
     """
 
@@ -50,6 +52,7 @@ class Line:
     below: bool = False
     rare: bool = False
     calm: float = 0.0
+    cells: int = 0
 
 
 class Transform:
@@ -113,9 +116,51 @@ class Transform:
         return total.upper()
 
 
+    def spread(self) -> arb:
+        """D with |M(c + 1 + iv)| <= M(c + 1) - D for all v >= y.
+
+        Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r - k l') +
+        k |int l' e^{ivl}| = int r - k d (1 - |sinc(v d / 2)|), and |sinc| <= sinc_sup, which does not increase. Everything else has modulus <= 1.
+        """
+        total, y, sigma = arb(0), ball(self.line.step) * self.line.last, ball(self.line.c) + 1
+        for piece in self.leaf.pieces:
+            low, high = (given if end is None else end for given, end in zip(_ends(piece, self.line), (piece.low, piece.high), strict=True))
+            for k in range(self.line.cells):
+                left, right = (low + (high - low) * j / self.line.cells for j in (k, k + 1))
+                longer = (piece.loss(acb(right)) - piece.loss(acb(left))).real.lower()
+                if proved(longer > 0):
+                    total += _floor(piece, left, right, sigma) * longer * (1 - sinc_sup(y * longer / 2))
+        return total.lower()
+
+
+def _floor(piece: Piece, low: arb, high: arb, sigma: arb) -> arb:
+    """Lower bound of b S_P e^{sigma l} / l' on an interval."""
+    floors = []
+    for k in range(PARTS):
+        x = (low + (high - low) * k / PARTS).union(low + (high - low) * (k + 1) / PARTS)
+        below, above = log_sum(piece.p, x), log_sum(piece.q, x)
+        slope = _mean_slope(piece.q, x, above) - _mean_slope(piece.p, x, below)
+        density = piece.weight * (piece.log_base(x) + below + sigma * (above - below)).exp() / slope.abs_upper()
+        floors.append(density.lower())
+    return arb(0).max(functools.reduce(arb.min, floors))
+
+
+def _mean_slope(terms: Terms, x: arb, log_total: arb) -> arb:
+    """d/dx log sum_i e^{a_i + b_i x}."""
+    return sum((b * (a + b * x - log_total).exp() for a, b in terms), arb(0))
+
+
+def sinc_sup(u: arb) -> arb:
+    """Upper bound of sup over v >= u of |sin v / v|: 1/u for u >= 1, and 1 - u^2/6 + u^4/120 below.
+
+    (Below 1 the polynomial bounds sin u / u, which decreases to sin 1 = 0.841...; at 1 it is 0.8417 and beyond 1, |sin v / v| is at most that.)
+    """
+    return (1 / u).upper() if proved(u >= 1) else (1 - u * u / 6 + u**4 / 120).upper() if proved(u <= 1) else arb(1)
+
+
 def _height(piece: Piece, line: Line) -> arb:
     """a, with slope * a <= turn < pi for every slope."""
-    steepest = max((abs(b).upper() for _, b in piece.p + piece.q), key=float)
+    steepest = functools.reduce(arb.max, [abs(b).upper() for _, b in piece.p + piece.q])
     return (ball(line.turn) / steepest).lower()
 
 
@@ -224,8 +269,9 @@ class _Sums:
         for tilt, calm in dict.fromkeys(wanted):
             value = count * transform.real(ball(tilt), calm).log()
             self.logs[tilt, calm] = self.logs.get((tilt, calm), arb(0)) + value
-            if (tilt, calm) == (line.c, True):
-                self.log_lively += count * (transform.lively() / transform.real(ball(tilt), True)).log1p()
+            if tilt == line.c and (calm or line.cells):
+                more = transform.lively() if calm else -transform.spread()
+                self.log_lively += count * (more / transform.real(ball(tilt), calm)).log1p()
 
     def _log_bound(self, tilt: float, epsilon: arb, calm: bool = False) -> arb:
         """log of E[e^{tilt (Y - eps)}], smoothing included."""
@@ -246,6 +292,7 @@ class _Sums:
         """E with |e^{-z eps} F(z)| <= E for Re z = c, Im z >= y.
 
         Theorem. |M_i| <= A_i + B_i with A_i the calm part at the real point, B_i of `lively`; so |prod M_i^{m_i}| <= prod (A_i + B_i)^{m_i}, and
+        (without a split, B = -D of `spread`)
         |prod M_i^{m_i} - prod calm_i^{m_i}| <= prod (A_i + B_i)^{m_i} - prod A_i^{m_i} (expand both; every term has a factor B). The Gaussian
         factor is e^{-(V + t) v^2 / 2} of its value at v = 0. None of this increases with v.
         """
@@ -311,8 +358,8 @@ def validated(line: Line) -> Line:
     good = (all(isinstance(x, float) and math.isfinite(x) and abs(x) < 1e15 for x in numbers)
             and line.c > 0 and line.step > 0 and 0 <= line.low < line.c < line.high and line.tau >= 0 and line.calm >= 0
             and 0 < line.turn < 3 and 0.1 <= line.blur <= 10 and 0 < line.reach <= 200 and 8 <= line.digits <= 2000
-            and all(isinstance(n, int) and not isinstance(n, bool) for n in (line.last, line.nodes))
-            and 1 <= line.last <= 200_000 and 8 <= line.nodes <= 512
+            and all(isinstance(n, int) and not isinstance(n, bool) for n in (line.last, line.nodes, line.cells))
+            and 1 <= line.last <= 200_000 and 8 <= line.nodes <= 512 and 0 <= line.cells <= 200 * (line.split is None)
             and isinstance(line.rare, bool) and isinstance(line.below, bool) and (line.split is not None or not line.rare))
     if not good:
         raise UndecidedError(f"the hints are not within the bounds of the theorems: {str(line)[:300]}")
