@@ -21,7 +21,7 @@ from typing import Any
 
 from flint import arb
 
-from . import contour, single
+from . import contour, single, transforms
 from .balls import InputError, UndecidedError, ball, proved, working_bits
 from .certificate import Claim, read
 from .events import NON_PRIVATE, composition
@@ -164,10 +164,10 @@ def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], 
     if method == "lattice" and len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None and set(given) == {"c", "high", "points"}:
         c, high = (given[name] if isinstance(given[name], float) else 0.0 for name in ("c", "high"))
         return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], epsilon, c, high, given["points"]) for epsilon in epsilons]
-    if method not in ("contour", "chernoff") or not set(given) <= set(contour.Line.__dataclass_fields__):
+    if method not in ("contour", "chernoff") or not set(given) <= set(transforms.Line.__dataclass_fields__):
         raise UndecidedError(f"the hint is not one of this checker: {str(hint)[:200]}")
     try:
-        line = contour.validated(contour.Line(**given))
+        line = transforms.validated(transforms.Line(**given))
     except TypeError as error:
         raise UndecidedError(f"the hint is not complete: {error}") from None
     if method == "chernoff":

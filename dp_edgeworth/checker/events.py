@@ -16,7 +16,7 @@ from .balls import InputError, UndecidedError, ball
 from .laws import CONSTANT, Leaf, Piece, normal_piece, shifted
 
 RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
-MOST_LEAVES, MOST_ATOMS = 20_000, 10_000
+MOST_LEAVES, MOST_ATOMS, MOST_USES = 20_000, 2_000, 10**18
 NON_PRIVATE = Leaf(("not private",), infinite=arb(1), lost=arb(1), mirror=True)
 NOTHING = Leaf(("no loss",), mirror=True)
 Event = dict[str, Any]
@@ -59,6 +59,8 @@ def walk(tree: object) -> Iterator[tuple[Event, int]]:
     while waiting:
         node, count = waiting.pop()
         event = _event(node)
+        if count > MOST_USES:
+            raise UndecidedError(f"a leaf is used more than {MOST_USES} times")
         if event["type"] == "SelfComposedDpEvent":
             waiting.append((event.get("event"), count * _field(event, "count", 1, 10**15, whole=True)))
         elif event["type"] == "ComposedDpEvent":
@@ -242,9 +244,9 @@ def _truncated(event: Event, relation: str) -> Leaf:
 
     P(Bin(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
     """
-    size = _field(event, "dataset_size", 0, 10**12, whole=True)
+    size = _field(event, "dataset_size", 0, 10**15, whole=True)
     p = ball(_field(event, "sampling_probability", 0, 1))
-    batch = _field(event, "truncated_batch_size", 0, 10**12, whole=True)
+    batch = _field(event, "truncated_batch_size", 0, 10**15, whole=True)
     square = _square(_field(event, "noise_multiplier", 0))
     key = ("truncated", size, event["sampling_probability"], batch, event["noise_multiplier"], relation)
     if not batch or not size or p.is_zero():
@@ -252,6 +254,8 @@ def _truncated(event: Event, relation: str) -> Leaf:
     plain = _sampled_gaussian(square, p, relation, key)
     if square is None or batch > size - 1 or square.is_zero():
         return plain
+    if size > 10**7:
+        raise UndecidedError("truncated batches of more than 10^7 records take too long")
     full = _binomial_tail(batch, size - 1, p)
     conditional = _binomial_tail(batch + 1, size, p) * batch / full / size
     if plain.variance is not None:  # p = 1: always full

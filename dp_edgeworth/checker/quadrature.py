@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from flint import acb, acb_mat, arb, ctx
 
-from .balls import UndecidedError, box, normal_tail
+from .balls import UndecidedError, box, normal_tail, proved
 from .laws import Piece, log_sum
 
 RHO = 3  # of the Bernstein ellipses
-MOST_PANELS = 4_000
+MOST_PANELS, MOST_TERMS = 4_000, 5_000_000
 _MOST_ENTRIES = 500_000  # of a matrix
 _FRESH = 32  # powers of a phase are started afresh after so many multiplications
 
@@ -91,7 +91,7 @@ class Rule:
     """Nodes (loss, P-weight) of one piece, and the bound of what they leave out.
 
     Args:
-      ends: where an infinite interval is cut off.
+      ends: those of the piece; where it has none, where it is cut off.
       tilts: (sigma, largest |Im s|, of the calm part?) for which panels are made fine enough; any others are as right, with a larger error.
       nodes, digits: per panel; relative accuracy 2^-digits aimed at.
       window: makes the weights of the calm part (times 1 - w), too.
@@ -100,10 +100,14 @@ class Rule:
     def __init__(self, piece: Piece, ends: tuple[arb, arb], tilts: list[tuple[float, float, bool]], nodes: int, digits: float,
                  window: Window | None = None):
         self.piece, self.count, self.window = piece, nodes, window
-        self.low, self.high = (given if end is None else end for given, end in zip(ends, (piece.low, piece.high), strict=True))
-        self.missing = sum((piece.mass(piece.q, *gap) for gap, end in (((None, self.low), piece.low), ((self.high, None), piece.high))
-                            if end is None), arb(0))
+        self.low, self.high = ends
+        if not proved(self.low < self.high):
+            raise UndecidedError("what is left of a piece after cutting it off is empty")
+        gaps = [(None, self.low)] * (piece.low is None) + [(self.high, None)] * (piece.high is None)
+        self.missing = sum((piece.mass(piece.q, *gap) for gap in gaps), arb(0))
         self.panels = self._refined(tilts, digits)
+        if len(self.panels) * nodes * (len(piece.p) + len(piece.q)) > MOST_TERMS:
+            raise UndecidedError(f"a quadrature rule would need more than {MOST_TERMS} exponentials")
         self.losses: list[arb] = []
         self.weights: list[arb] = []
         self.calm: list[arb] = []
@@ -163,14 +167,15 @@ class Rule:
 
     def real(self, sigma: arb, calm: bool = False) -> arb:
         """M(sigma)."""
-        weights = self.calm if calm else self.weights
+        weights = self.calm if calm and self.window is not None else self.weights
         total = sum((w * (sigma * l).exp() for w, l in zip(weights, self.losses, strict=True)), arb(0))
         error = self.error(sigma, arb(0), calm)
         return total + (-error).union(error)
 
     def line(self, sigma: arb, step: arb, last: int, calm: bool = False) -> list[acb]:
         """M(sigma + i j step), j = 0..last."""
-        tilted = [w * (sigma * l).exp() for w, l in zip(self.calm if calm else self.weights, self.losses, strict=True)]
+        weights = self.calm if calm and self.window is not None else self.weights
+        tilted = [w * (sigma * l).exp() for w, l in zip(weights, self.losses, strict=True)]
         error = self.error(sigma, step * last, calm)
         spread = (-error).union(error)
         return [value + acb(spread, spread) for value in phase_sums(tilted, self.losses, step, last)]

@@ -85,8 +85,8 @@ def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, high: float, 
     sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1) for any c' > c, here `high`.
     """
     assert leaf.lattice is not None
-    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS or not 0 < c < high < 1e15:
-        raise UndecidedError(f"a lattice sum needs 0 < c < high and 2 to {MOST_POINTS} points")
+    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points * len(leaf.atoms) <= 10 * MOST_POINTS or not 0 < c < high < 1e15:
+        raise UndecidedError(f"a lattice sum needs 0 < c < high and few enough points")
     first, spacing, steps = leaf.lattice
     tilt, start = ball(c), count * first
     number = ((epsilon - start) / spacing).floor().unique_fmpz()
