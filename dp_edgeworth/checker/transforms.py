@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from .balls import UndecidedError, ball, proved
 from .envelope import rectangle_height, rectangle_sides, spread_of
 from .laws import Leaf, Piece
 from .quadrature import Rule, Window
 
-MOST_WORK = 1_000_000_000  # nodes times frequencies
+MOST_WORK = 60_000_000_000  # nodes times frequencies times bits: a minute or two
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Transform:
     def values(self, calm: bool = False) -> list[acb]:
         """M(c + 1 + i j h), j = 0..J, or its calm part."""
         sigma, step, last = ball(self.line.c) + 1, ball(self.line.step), self.line.last
-        if max([100 * len(self.leaf.atoms), *(len(rule.losses) for rule in self.rules)]) * last > MOST_WORK:
+        if max([100 * len(self.leaf.atoms), *(len(rule.losses) for rule in self.rules)]) * last * ctx.prec > MOST_WORK:
             raise UndecidedError(f"{sum(len(rule.losses) for rule in self.rules)} nodes times {last} frequencies are too many")
         found = [self._rest(acb(sigma, j * step)) for j in range(last + 1)]
         for rule in self.rules:
