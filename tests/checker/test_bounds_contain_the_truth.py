@@ -57,7 +57,7 @@ def test_the_exact_value_is_inside(name):
     assert low <= exact_delta() <= high
 
 
-@pytest.mark.parametrize("hints", [{"cells": 24, "last": 2000}, {"split": 0.02, "rare": True, "calm": 4.0}, {"tau": 0.01, "last": 8000}])
+@pytest.mark.parametrize("hints", [{"cells": 24, "last": 2000}, {"split": 0.02, "rare": True, "calm": 4.0}, {"tau": 0.03, "last": 1500}])
 def test_good_hints_give_narrow_bounds(hints):
     low, high = bounds(**hints)
     assert low <= exact_delta() <= high < low * 1.01
@@ -70,6 +70,12 @@ def test_chernoff_has_its_tail():
         for reach, c in ((9.0, 2.0), (1.0, 8.0)):
             line = validated(Line(**{**FINE, "c": c, "high": 2 * c, "reach": reach}))
             assert float(contour.chernoff(leaves, variance, arb(0), line, arb(2), lambda text: None)) >= exact_delta()
+
+
+def inside(low, value, high):
+    """Up to the digits of mpmath."""
+    number, slack = arb(mp.nstr(value, 28)), arb("1e-26")
+    return low <= number + slack and number - slack <= high
 
 
 def sampled(direction="remove"):
@@ -100,25 +106,27 @@ def test_a_coarse_rule_knows_its_error(nodes):
 @pytest.mark.parametrize("reach", [2.0, 9.0])
 def test_the_lively_part_is_below_its_bound(direction, below, reach):
     """|lively part| in mpmath at y and beyond; with a short reach the cut edges carry it."""
-    with working_bits(128), mp.workdps(20):
+    with working_bits(128):
         leaf, split = sampled(direction), 0.1 if direction == "remove" else 0.2
         for y in (2.0, 10.0, 40.0):
             line = validated(Line(**{**FINE, "reach": reach, "split": split, "below": below, "turn": 0.8, "step": y, "last": 1}))
             rule = Transform(leaf, line).rules[0]
             bound = float(envelope.rectangle_sides(rule, envelope.rectangle_height(rule.piece, 0.8), 0.8, arb(2.5), ball(y)))
             for v in (y, 1.3 * y, 3.0 * y):
-                assert lively(rule, direction, mp.mpc(2.5, v)) <= bound
+                assert lively(rule, direction, v) <= bound
 
 
-def lively(rule, direction, s):
-    """|int b S_P e^{s l} w dx| in mpmath."""
-    centre, width = float(rule.window.centre), float(rule.window.width)
-    low, high = float(rule.low), float(rule.high)
+def lively(rule, direction, v):
+    """|int n(x) R(x)^s w(x) dx|, R = 0.7 + 0.3 e^{x - 1/2} ("add": R(-x)^{1 - s}), by acb.integral."""
     sign = 1 if direction == "remove" else -1
-    weight = lambda x: mp.ncdf(rule.window.side * (x - centre) / width)  # noqa: E731
-    power = s if direction == "remove" else 1 - s
-    ratio = lambda x: mp.mpf(0.7) + mp.mpf(0.3) * mp.exp(sign * x - mp.mpf(1) / 2)  # noqa: E731
-    return abs(mp.quad(lambda x: mp.npdf(x) * ratio(x) ** power * weight(x), mp.linspace(low, high, 60)))
+    power = acb(2.5, v) if sign > 0 else acb(-1.5, -v)
+
+    def integrand(x, analytic):
+        ratio = ball(0.7) + ball(0.3) * (sign * x - arb(1) / 2).exp()
+        weight = (rule.window.side * (rule.window.centre - x) / rule.window.width / arb(2).sqrt()).erfc() / 2
+        return (-x * x / 2).exp() / (2 * arb.pi()).sqrt() * ratio.pow(power, analytic) * weight
+
+    return float(abs(acb.integral(integrand, acb(rule.low), acb(rule.high), rel_tol=arb("1e-12"), abs_tol=arb("1e-22"))).lower())
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
@@ -157,7 +165,7 @@ def test_a_lattice_knows_its_aliases(points, c):
             for j in range(9 - i):
                 mass = mp.factorial(8) / mp.factorial(i) / mp.factorial(j) / mp.factorial(8 - i - j) * own**i * other ** (8 - i)
                 total += mass * max(0, 1 - mp.exp(1 - (i - j) * loss))
-        assert float(low) <= total <= float(high)
+        assert inside(low, total, high)
         assert points < 60 or c < 0.1 or float(high) - float(low) < 1e-6
 
 
@@ -169,7 +177,7 @@ def test_infinite_masses_are_added_to_both_ends():
         low, high = single.lattice_bounds(leaf, 2, ball(0.05), 2.0, 5.0, 400)
         up = mp.exp(mp.mpf(0.1)) / (1 + mp.exp(mp.mpf(0.1)))
         wanted = 1 - mp.mpf(9) / 16 + mp.mpf(9) / 16 * up**2 * (1 - mp.exp(mp.mpf(0.05) - mp.mpf(0.2)))
-        assert float(low) <= wanted <= float(high) < float(low) + 1e-9
+        assert inside(low, wanted, high) and float(high) < float(low) + 1e-9
 
 
 SINGLES = [
@@ -200,13 +208,12 @@ def test_one_mechanism_is_its_integral(event, relation, epsilon):
 
 
 def _integral(piece, epsilon):
-    from dp_edgeworth.checker.laws import log_sum
-
     low = float(piece.low) if piece.low is not None else -14.0
     high = float(piece.high) if piece.high is not None else 16.0
 
     def excess(x, analytic=False):
-        return piece.log_base(x).exp() * (log_sum(piece.q, x).exp() - ball(epsilon).exp() * log_sum(piece.p, x).exp())
+        above, below = (sum(((a + b * x).exp() for a, b in terms), acb(0)) for terms in (piece.q, piece.p))
+        return piece.log_base(x).exp() * (above - ball(epsilon).exp() * below)
 
     places = [low + (high - low) * k / 4000 for k in range(4001)]
     start = next((x for x in places if float(piece.loss(acb(x)).real.mid()) > epsilon), None)
