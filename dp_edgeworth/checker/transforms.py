@@ -52,7 +52,8 @@ class Line:
 
 def validated(line: Line) -> Line:
     """The same line, if it satisfies what the theorems ask for."""
-    reals = (line.c, line.step, line.low, line.high, line.reach, line.digits, line.tau, line.turn, line.blur, line.calm, line.split or 0.0)
+    reals = (line.c, line.step, line.low, line.high, line.reach, line.digits, line.tau, line.turn, line.blur, line.calm,
+             0.0 if line.split is None else line.split)
     good = (all(isinstance(x, float) and math.isfinite(x) and abs(x) < 1e15 for x in reals)
             and all(isinstance(n, int) and not isinstance(n, bool) for n in (line.last, line.nodes, line.cells))
             and isinstance(line.rare, bool) and isinstance(line.below, bool)
