@@ -1,7 +1,7 @@
 """`verified`: certificates for the stored cases of a truth campaign, checked in ball arithmetic.
 
-Every case asks for epsilon at its delta. Our certified interval, rounded outward to a few digits, becomes a certificate; the checker proves or
-refuses each end. A row is in the CSV as soon as it is finished, so that a run can be stopped and continued.
+Every case asks for epsilon at its delta. Our certified interval, rounded outward to a few digits, becomes a certificate; the
+checker proves or refuses each end. A row is in the CSV as soon as it is finished, so that a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -50,22 +50,33 @@ def verified(case: TruthCase, digits: int, seconds: float) -> tuple[str, str, st
     certificate = certificates.certify(case.event, target_delta=case.delta, neighboring_relation=case.relation, digits=digits)
     middle = time.process_time()
     result = certificates.verify(certificate, most_seconds=seconds)
-    return (certificate.lower, certificate.upper, result.upper, result.lower, middle - start, time.process_time() - middle,
-            " ".join(result.reasons))
+    return (
+        certificate.lower,
+        certificate.upper,
+        result.upper,
+        result.lower,
+        middle - start,
+        time.process_time() - middle,
+        " ".join(result.reasons),
+    )
 
 
 def judged(case: TruthCase, stored: Stored, outcome: object, digits: int) -> VerifiedRow:
     """The row of a case; an exact value outside a proved end would be a refutation of the checker."""
     if getattr(outcome, "status", None) != OK:
         words = f"{getattr(outcome, 'status', '')}: {getattr(outcome, 'note', '')}"
-        return VerifiedRow(case.index, case.regime, stored.epsilon is not None, "", "", UNDECIDED, UNDECIDED, UNDECIDED, 0.0, 0.0, words[:300])
+        return VerifiedRow(
+            case.index, case.regime, stored.epsilon is not None, "", "", UNDECIDED, UNDECIDED, UNDECIDED, 0.0, 0.0, words[:300]
+        )
     low, high, upper, lower, first, second, note = outcome.value  # type: ignore[attr-defined]
     proved = (upper == "proved") + (lower == "proved")
     status = REFUTED if "refuted" in (upper, lower) else (UNDECIDED, ONE, BOTH)[proved]
     if status == BOTH and not (float(high) - float(low) <= 3.0 * 10.0 ** (1 - digits) * float(high)):
         status = WIDE
     if stored.epsilon is not None and not _contains(low, high, upper, lower, stored):
-        raise ValueError(f"A proved end must be on its side of the exact value, {stored.epsilon!r}. Found case {case.index}: {low}, {high}.")
+        raise ValueError(
+            f"A proved end must be on its side of the exact value, {stored.epsilon!r}. Found case {case.index}: {low}, {high}."
+        )
     return VerifiedRow(case.index, case.regime, stored.epsilon is not None, low, high, upper, lower, status, first, second, note[:300])
 
 
@@ -84,12 +95,22 @@ def reason(note: str) -> str:
 
 def page(rows: list[VerifiedRow], command: str) -> str:
     """The tables as Markdown."""
-    lines = ["# Verified answers: the truth campaign in ball arithmetic", "",
-             f"`{command}`: our certified interval of epsilon, rounded outward, proved or refused by `dp_edgeworth.checker`.", "",
-             f"{len(rows)} cases. " + ", ".join(f"{status}: {sum(row.status == status for row in rows)}" for status in STATUSES) + ".", "",
-             *_regime_table("All cases", rows, lambda row: True), "",
-             *_regime_table("Cases without an exact value", rows, lambda row: not row.exact), "",
-             "## Why not", "", "| cases | reason |", "|---|---|"]
+    lines = [
+        "# Verified answers: the truth campaign in ball arithmetic",
+        "",
+        f"`{command}`: our certified interval of epsilon, rounded outward, proved or refused by `dp_edgeworth.checker`.",
+        "",
+        f"{len(rows)} cases. " + ", ".join(f"{status}: {sum(row.status == status for row in rows)}" for status in STATUSES) + ".",
+        "",
+        *_regime_table("All cases", rows, lambda row: True),
+        "",
+        *_regime_table("Cases without an exact value", rows, lambda row: not row.exact),
+        "",
+        "## Why not",
+        "",
+        "| cases | reason |",
+        "|---|---|",
+    ]
     reasons = Counter(reason(row.note) for row in rows if row.status in (ONE, UNDECIDED))
     lines += [f"| {count} | {words} |" for words, count in reasons.most_common()]
     return "\n".join(lines) + "\n"
@@ -97,7 +118,12 @@ def page(rows: list[VerifiedRow], command: str) -> str:
 
 def _regime_table(title: str, rows: Iterable[VerifiedRow], chosen: Callable[[VerifiedRow], bool]) -> list[str]:
     rows = [row for row in rows if chosen(row)]
-    lines = [f"## {title}", "", "| regime | cases | " + " | ".join(STATUSES) + " | median CPU seconds to verify |", "|---" * (len(STATUSES) + 3) + "|"]
+    lines = [
+        f"## {title}",
+        "",
+        "| regime | cases | " + " | ".join(STATUSES) + " | median CPU seconds to verify |",
+        "|---" * (len(STATUSES) + 3) + "|",
+    ]
     for regime in REGIMES:
         some = [row for row in rows if row.regime == regime]
         if some:
@@ -116,7 +142,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--digits", type=int, default=4, metavar="D", help="significant digits of the ends (default: 4)")
     parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="per check (default: 30)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at a time (default: 1)")
-    parser.add_argument("--regime", nargs="+", default=[], choices=list(REGIMES), metavar="NAME", help=f"only these of: {', '.join(REGIMES)}")
+    parser.add_argument(
+        "--regime", nargs="+", default=[], choices=list(REGIMES), metavar="NAME", help=f"only these of: {', '.join(REGIMES)}"
+    )
     parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="CSV (default: out/verified-SEED.csv)")
     parser.add_argument("--markdown", type=Path, default=None, metavar="FILE", help="write the tables as Markdown, too")
 
@@ -125,8 +153,13 @@ def run(arguments: argparse.Namespace) -> int:
     """All cases and the tables; exit code 1 if an end is refuted."""
     cases = truth_cases(arguments.seed, arguments.cases, tuple(arguments.regime))
     stored = truth_oracle.stored_values(truth_oracle.default_path(arguments.seed), cases)
-    chosen = [case for case in cases if case.index in stored and (case.index // len(REGIMES)) % arguments.every == 0
-              and not (arguments.unknown and stored[case.index].epsilon is not None)]
+    chosen = [
+        case
+        for case in cases
+        if case.index in stored
+        and (case.index // len(REGIMES)) % arguments.every == 0
+        and not (arguments.unknown and stored[case.index].epsilon is not None)
+    ]
     path = arguments.out or Path("out") / f"verified-{arguments.seed}.csv"
     report.prepare(path.parent)
     resume = report.of_this_version(path)
@@ -144,7 +177,8 @@ def run(arguments: argparse.Namespace) -> int:
             tell(f"refuted: {sum(one.status == REFUTED for one in done.values())}  {row.regime}")
             advance()
     rows = [done[case.index] for case in chosen]
-    words = f"python -m comparisons verified --seed {arguments.seed} --cases {arguments.cases} --every {arguments.every} --digits {arguments.digits}"
+    words = f"python -m comparisons verified --seed {arguments.seed} --cases {arguments.cases} --digits {arguments.digits}"
+    words += f" --every {arguments.every}" * (arguments.every > 1) + " --unknown" * arguments.unknown
     text = page(rows, words)
     report.console().print(text, markup=False)
     if arguments.markdown:

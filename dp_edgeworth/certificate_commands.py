@@ -38,8 +38,13 @@ def progress() -> Callable[[str], None]:
 
 def certify(event: dp_event.DpEvent, relation: NeighboringRelation, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Writes the certificate to `--out` and says what it claims; without `--out` the text is the certificate."""
-    certificate = certificates.certify(event, target_delta=options.target_delta, target_epsilon=options.target_epsilon,
-                                       neighboring_relation=relation, digits=options.digits)
+    certificate = certificates.certify(
+        event,
+        target_delta=options.target_delta,
+        target_epsilon=options.target_epsilon,
+        neighboring_relation=relation,
+        digits=options.digits,
+    )
     claim = claim_of(certificate)
     if options.out is None:
         return claim, certificate.to_json()
@@ -52,7 +57,11 @@ def verify(text: bytes) -> tuple[dict[str, Any], str, int]:
     certificate = certificates.Certificate.from_json(text)
     result = certificates.verify(text, progress())
     lines = [f"{in_words(certificate)}: {verdict(result)}", *(f"  {reason}" for reason in result.reasons), f"  {by(result)}"]
-    return {**claim_of(certificate), **dataclasses.asdict(result), "checker": _versions()}, "\n".join(lines), PROVED if result.proved else NOT_PROVED
+    return (
+        {**claim_of(certificate), **dataclasses.asdict(result), "checker": _versions()},
+        "\n".join(lines),
+        PROVED if result.proved else NOT_PROVED,
+    )
 
 
 def verified(answer: PrivacyStatement, event: dp_event.DpEvent, relation: NeighboringRelation) -> tuple[dict[str, Any], str, bool]:
@@ -82,7 +91,8 @@ def verdict(result: Verification) -> str:
 
 def by(result: Verification) -> str:
     version = _versions()
-    return f"ball arithmetic, checker {version['checker']}, python-flint {version['python-flint']}, {result.bits} bits, {result.seconds:.2f} s"
+    names = f"checker {version['checker']}, python-flint {version['python-flint']}"
+    return f"ball arithmetic, {names}, {result.bits} bits, {result.seconds:.2f} s"
 
 
 def _versions() -> dict[str, str]:

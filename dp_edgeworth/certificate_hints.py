@@ -1,7 +1,8 @@
 """Hints for the checker: where to evaluate transforms so that a proof is quick. Doubles, guesses; believed by nobody.
 
-For one direction of a composition: a line Re z = c near the saddle point, a step for which aliases are small, and the cheapest way to cut the sum
-off: the Gaussian leaves, the lively part of each loss (with or without the outcomes in which all losses are calm), or smoothing.
+For one direction of a composition: a line Re z = c near the saddle point, a step for which aliases are small, and the cheapest way
+to cut the sum off: the Gaussian leaves, the lively part of each loss (with or without the outcomes in which all losses are calm),
+or smoothing.
 """
 
 from __future__ import annotations
@@ -68,18 +69,33 @@ class Sketch:
         self.variance, self.reach = variance, reach
         self.counts = np.array([float(count) for _, count in leaves])
         self.densities = [[_Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
-        self.atoms = [np.array([[math.log(float(p.mid())), float((q / p).log().mid())] for p, q in leaf.atoms]).reshape(-1, 2)
-                      for leaf, _ in leaves]
-        self.rules = [(np.concatenate([atoms[:, 0], *(d.log_weight for d in parts)]), np.concatenate([atoms[:, 1], *(d.loss for d in parts)]))
-                      for atoms, parts in zip(self.atoms, self.densities, strict=True)]
+        self.atoms = [
+            np.array([[math.log(float(p.mid())), float((q / p).log().mid())] for p, q in leaf.atoms]).reshape(-1, 2)
+            for leaf, _ in leaves
+        ]
+        self.rules = [
+            (np.concatenate([atoms[:, 0], *(d.log_weight for d in parts)]), np.concatenate([atoms[:, 1], *(d.loss for d in parts)]))
+            for atoms, parts in zip(self.atoms, self.densities, strict=True)
+        ]
         bounded = not variance and all(part.lean for parts in self.densities for part in parts)
-        self.top = sum(count * float(losses.max()) for count, (_, losses) in zip(self.counts, self.rules, strict=True)) if bounded else math.inf
+        self.top = (
+            sum(count * float(losses.max()) for count, (_, losses) in zip(self.counts, self.rules, strict=True))
+            if bounded
+            else math.inf
+        )
         self.scale = max(epsilon, self._spread())
-        self.tilts = np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale) if self.top == math.inf else np.geomspace(1e-3, 1e13, 260) / min(1.0, self.scale)
+        self.tilts = (
+            np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale)
+            if self.top == math.inf
+            else np.geomspace(1e-3, 1e13, 260) / min(1.0, self.scale)
+        )
         self.log_mgfs = self._log_mgf(self.tilts)
         parts = [part for parts in self.densities for part in parts if not part.lean]
-        self.sides = [side for side, terms in ((1.0, [part.q for part in parts]), (-1.0, [part.p for part in parts]))
-                      if any(len(some) > 1 for some in terms)]
+        self.sides = [
+            side
+            for side, terms in ((1.0, [part.q for part in parts]), (-1.0, [part.p for part in parts]))
+            if any(len(some) > 1 for some in terms)
+        ]
 
     def _spread(self) -> float:
         """Standard deviation of the whole loss under Q."""
@@ -111,8 +127,11 @@ class Sketch:
         grid = np.geomspace(self.tilts[max(best - 1, 0)], self.tilts[min(best + 1, len(self.tilts) - 1)], 15)
         return float(grid[np.argmin(self._log_mgf(grid) - grid * epsilon - np.log(grid * (grid + 1.0)))])
 
-    def period(self, c: float, epsilon: float, log_target: float, square: float, main: tuple[np.ndarray, np.ndarray] | None) -> tuple[float, float, float]:
-        """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it; `main`: tilts and log-MGF without calm outcomes."""
+    def period(
+        self, c: float, epsilon: float, log_target: float, square: float, main: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[float, float, float]:
+        """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it; `main`: tilts and log-MGF
+        without calm outcomes."""
         tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
         sizes = _log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
         left, right = tilts < 0.99 * c, tilts > 1.01 * c
@@ -120,7 +139,11 @@ class Sketch:
             return math.inf, 0.0, 2.0 * c
         below = (sizes[left] - log_target + 0.1) / (c - tilts[left])
         above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
-        return max(float(below.min()), float(above.min()), 0.1 / c), float(tilts[left][np.argmin(below)]), float(tilts[right][np.argmin(above)])
+        return (
+            max(float(below.min()), float(above.min()), 0.1 / c),
+            float(tilts[left][np.argmin(below)]),
+            float(tilts[right][np.argmin(above)]),
+        )
 
     def spread(self, c: float, cells: int, ys: np.ndarray) -> np.ndarray:
         """log of prod (M - D)^m / M^m at every frequency, in the checker's notation."""
@@ -154,7 +177,9 @@ class Sketch:
     def calm_and_lively(self, c: float, split: float, turn: float, blur: float, side: float, tilts: np.ndarray) -> tuple[Any, Any]:
         """Per leaf: log of the calm part at every tilt + 1, and (sizes, angles) of the lively part at c."""
         calm, lively = [], []
-        for (_, parts), (atoms, _) in zip(zip(self.rules, self.densities, strict=True), zip(self.atoms, self.rules, strict=True), strict=True):
+        for (_, parts), (atoms, _) in zip(
+            zip(self.rules, self.densities, strict=True), zip(self.atoms, self.rules, strict=True), strict=True
+        ):
             logs = [atoms[:, 0] + (tilts[:, None] + 1.0) * atoms[:, 1]]
             found: list[tuple[np.ndarray, np.ndarray]] = []
             for part in parts:
@@ -206,7 +231,11 @@ def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_de
         return None
     depth = max(sketch.log_mgf(best["c"]) - best["c"] * epsilon - log_delta, 0.0)
     digits = (math.log(uses) - math.log(slack) + depth) / math.log(2.0) + 8.0
-    turning = best["step"] * best["last"] * max((float(np.ptp(d.loss)) / (d.high - d.low) for parts in sketch.densities for d in parts), default=0.0)
+    turning = (
+        best["step"]
+        * best["last"]
+        * max((float(np.ptp(d.loss)) / (d.high - d.low) for parts in sketch.densities for d in parts), default=0.0)
+    )
     nodes = int(min(16.0 + 0.45 * digits + 4.0 * math.sqrt(turning), 250.0))
     return {"method": "contour", "reach": reach, "nodes": nodes, "digits": digits, **best}
 
@@ -216,7 +245,9 @@ def _reach(log_mass: float) -> float:
     return max(-float(special.ndtri_exp(log_mass)), 1.0)
 
 
-def chernoff_hint(leaves: list[tuple[Leaf, int]], variance: float, epsilons: tuple[float, float], log_delta: float) -> dict[str, Any] | None:
+def chernoff_hint(
+    leaves: list[tuple[Leaf, int]], variance: float, epsilons: tuple[float, float], log_delta: float
+) -> dict[str, Any] | None:
     """A tilt at which Chernoff's bound is below delta at both epsilons, if there is one: this direction is not the larger one then."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
     reach = _reach(log_delta + math.log(0.01 / uses))
@@ -225,8 +256,17 @@ def chernoff_hint(leaves: list[tuple[Leaf, int]], variance: float, epsilons: tup
     if not log_bound < log_delta - 0.05 or not sketch.chernoff(epsilons[0])[1] < log_delta:
         return None
     digits = math.log2(uses) + 16.0
-    return {"method": "chernoff", "c": c, "step": 1.0, "last": 1, "low": 0.0, "high": 2.0 * c, "reach": reach,
-            "nodes": int(16.0 + 0.45 * digits), "digits": digits}
+    return {
+        "method": "chernoff",
+        "c": c,
+        "step": 1.0,
+        "last": 1,
+        "low": 0.0,
+        "high": 2.0 * c,
+        "reach": reach,
+        "nodes": int(16.0 + 0.45 * digits),
+        "digits": digits,
+    }
 
 
 def _lattice(sketch: Sketch, leaf: Leaf, count: int, epsilon: float, log_target: float) -> dict[str, Any] | None:
@@ -281,8 +321,9 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
     return plans
 
 
-def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, blur: float,
-                 side: float, ys: np.ndarray) -> list[dict[str, Any]]:
+def _split_plans(
+    sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, blur: float, side: float, ys: np.ndarray
+) -> list[dict[str, Any]]:
     tilts = np.concatenate([sketch.tilts[::5], [0.0, c]])
     calm, lively = sketch.calm_and_lively(c, split, turn, blur, side, tilts)
     log_calm = float(sketch.counts @ calm[:, -1]) + 0.5 * sketch.variance * (c * c + c) - c * epsilon if len(calm) else 0.0
@@ -305,7 +346,9 @@ def _split_plans(sketch: Sketch, c: float, epsilon: float, log_target: float, sp
             logs, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
             with np.errstate(divide="ignore", invalid="ignore"):
                 main = logs + np.log(-np.expm1(np.minimum(rest - logs, -1e-17)))
-            plans.append({"y": float(ys[rare[0]]), "rare": True, "calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common})
+            plans.append(
+                {"y": float(ys[rare[0]]), "rare": True, "calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common}
+            )
     return plans
 
 

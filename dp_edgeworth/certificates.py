@@ -1,7 +1,8 @@
 """Certificates: a number that anyone can check.
 
-A `Certificate` is a claim (an event, a neighboring relation, a delta and an interval of epsilon, or the other way round) with hints that make its proof
-quick. `verify` proves or refuses the claim with the checker of `dp_edgeworth.checker`, which imports nothing else of this package.
+A `Certificate` is a claim (an event, a neighboring relation, a delta and an interval of epsilon, or the other way round) with hints
+that make its proof quick. `verify` proves or refuses the claim with the checker of `dp_edgeworth.checker`, which imports nothing
+else of this package.
 
 >>> import dp_accounting as dpa
 >>> import dp_edgeworth
@@ -62,8 +63,17 @@ class Certificate:
         """The certificate as a JSON document."""
         parts = {name: json.loads(getattr(self, name)) for name in ("event", "hints", "made_by")}
         plain = {name: getattr(self, name) for name in ("neighboring_relation", "quantity", "given", "lower", "upper")}
-        return json.dumps({"format": _FORMAT, "version": _VERSION, "event": parts["event"], **plain, "hints": parts["hints"],
-                           "made_by": parts["made_by"]}, indent=1)
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "version": _VERSION,
+                "event": parts["event"],
+                **plain,
+                "hints": parts["hints"],
+                "made_by": parts["made_by"],
+            },
+            indent=1,
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Certificate:
@@ -88,8 +98,9 @@ def _checker() -> Any:
     return checker
 
 
-def verify(certificate: Certificate | str | bytes, progress: Callable[[str], None] = lambda text: None, *,
-           most_seconds: float = 600.0) -> Verification:
+def verify(
+    certificate: Certificate | str | bytes, progress: Callable[[str], None] = lambda text: None, *, most_seconds: float = 600.0
+) -> Verification:
     """Proves or refuses a certificate in ball arithmetic.
 
     Args:
@@ -98,7 +109,8 @@ def verify(certificate: Certificate | str | bytes, progress: Callable[[str], Non
       most_seconds: after about so long the ends that are left are undecided.
 
     Returns:
-      A `Verification`: `upper` and `lower` are "proved", "refuted" (the opposite was proved) or "undecided"; `reasons`, `bits`, `seconds`.
+      A `Verification`: `upper` and `lower` are "proved", "refuted" (the opposite was proved) or "undecided"; `reasons`, `bits`,
+      `seconds`.
 
     Raises:
       ValueError: the text is no certificate.
@@ -107,8 +119,14 @@ def verify(certificate: Certificate | str | bytes, progress: Callable[[str], Non
     return _checker().verify(text, progress, most_seconds)
 
 
-def certify(event: dp_event.DpEvent, *, target_delta: float | None = None, target_epsilon: float | None = None,
-            neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, digits: int = 5) -> Certificate:
+def certify(
+    event: dp_event.DpEvent,
+    *,
+    target_delta: float | None = None,
+    target_epsilon: float | None = None,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    digits: int = 5,
+) -> Certificate:
     """A certificate for epsilon at `target_delta`, or for delta at `target_epsilon`.
 
     Args:
@@ -133,14 +151,17 @@ def certify(event: dp_event.DpEvent, *, target_delta: float | None = None, targe
     return certificate_of(event, neighboring_relation, "delta", given, accountant.get_delta_interval(given), digits)
 
 
-def certificate_of(event: dp_event.DpEvent, neighboring_relation: NeighboringRelation, quantity: str, given: float, interval: Interval,
-                   digits: int) -> Certificate:
+def certificate_of(
+    event: dp_event.DpEvent, neighboring_relation: NeighboringRelation, quantity: str, given: float, interval: Interval, digits: int
+) -> Certificate:
     """The certificate of an interval that is known already."""
     lower, upper = rounded(interval.lower, digits, ROUND_FLOOR), rounded(interval.upper, digits, ROUND_CEILING)
     if quantity == "delta" and upper != "inf" and Decimal(upper) > 1:
         upper = "1"
     tree = json.loads(serialization.to_json(event))["event"]
-    claim = Certificate(json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions()))
+    claim = Certificate(
+        json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions())
+    )
     hints = _hints(claim, _target(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event)))
     return dataclasses.replace(claim, hints=json.dumps(hints))
 
@@ -175,13 +196,13 @@ def _versions() -> dict[str, str]:
 def _hints(claim: Certificate, target: _Target) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
-    from dp_edgeworth.checker import events
+    from dp_edgeworth.checker import pairs
     from dp_edgeworth.checker.balls import working_bits
 
     hints: dict[str, Any] = {"bits": 128}
     try:
         with working_bits(160):
-            leaves, variance = events.composition(json.loads(claim.event), claim.neighboring_relation)
+            leaves, variance = pairs.composition(json.loads(claim.event), claim.neighboring_relation)
             for name in ("remove", "add"):
                 if leaves and (name == "remove" or not all(leaf.mirror for leaf, _ in leaves)):
                     directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]

@@ -1,6 +1,7 @@
 """`python checker certificate.json`: exit code 0 if both ends are proved, 1 if not, 2 for bad input. Needs python-flint alone.
 
-Run as `python -m dp_edgeworth.checker`, or by the path of this folder, in which case it makes itself a package without touching the path.
+Run as `python -m dp_edgeworth.checker`, or by the path of this folder, in which case it makes itself a package without touching the
+path.
 """
 
 from __future__ import annotations

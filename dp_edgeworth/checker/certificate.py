@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from .balls import InputError, fraction_of
-from .events import RELATIONS
 
+RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
 MOST_BYTES = 16 * 2**20
 MOST_DIGITS = 640
 _MEMBERS = {"format", "version", "event", "neighboring_relation", "quantity", "given", "lower", "upper", "hints", "made_by"}
@@ -71,7 +71,7 @@ def _constant(text: str) -> float:
 
 
 def _claim(data: object) -> Claim:
-    if not isinstance(data, dict) or data.get("format") != "dp-edgeworth-certificate" or data.get("version") != 1 or data["version"] is True:
+    if not isinstance(data, dict) or (data.get("format"), repr(data.get("version"))) != ("dp-edgeworth-certificate", "1"):
         raise InputError("A certificate must have the format `dp-edgeworth-certificate` and the version 1.")
     if data.keys() - _MEMBERS or (_MEMBERS - {"hints", "made_by"}) - data.keys():
         raise InputError(f"A certificate must have the members {', '.join(sorted(_MEMBERS))}. Found {str(sorted(data))[:300]}.")

@@ -2,8 +2,9 @@
 
     upper end: in every direction delta(eps) <= delta        lower end: in some direction delta(eps) > delta (of a claimed delta: >=)
 
-with (eps, delta) = (upper, given), (lower, given) for a claimed epsilon and (given, upper), (given, lower) for a claimed delta. What is proved is
-"proved"; "refuted" means that the opposite was proved; everything else is "undecided". delta(eps) of a direction comes from
+with (eps, delta) = (upper, given), (lower, given) for a claimed epsilon and (given, upper), (given, lower) for a claimed delta.
+What is proved is "proved"; "refuted" means that the opposite was proved; everything else is "undecided". delta(eps) of a direction
+comes from
 
     no leaf with a loss, or the sum of the largest losses <= eps      delta is the mass of infinite losses
     one mechanism, or Gaussians only                                   closed form (`single`)
@@ -24,13 +25,14 @@ from flint import arb
 from . import contour, single, transforms
 from .balls import InputError, UndecidedError, ball, proved, working_bits
 from .certificate import Claim, read
-from .events import NON_PRIVATE, composition
 from .laws import CONSTANT, Leaf, Piece
+from .pairs import NON_PRIVATE, composition
 
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 MOST_SECONDS = 600.0
 Counted = list[tuple[Leaf, int]]
 Bounds = tuple[arb, arb]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,16 @@ class Verification:
         return self.upper == self.lower == PROVED
 
 
-def verify(certificate: str | bytes, progress: Callable[[str], None] = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
+def _silent(text: str) -> None:
+    """Tells nobody."""
+
+
+def verify(certificate: str | bytes, progress: Progress = _silent, most_seconds: float = MOST_SECONDS) -> Verification:
     """Checks a certificate; InputError if it is none."""
     return check(read(certificate), progress, most_seconds)
 
 
-def check(claim: Claim, progress: Callable[[str], None] = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
+def check(claim: Claim, progress: Progress = _silent, most_seconds: float = MOST_SECONDS) -> Verification:
     """Checks a claim. It takes at most about `most_seconds`, and then is undecided."""
     start, bits = time.monotonic(), _bits(claim.hints)
 
@@ -79,7 +85,7 @@ def _bits(hints: dict[str, Any]) -> int:
     return bits if isinstance(bits, int) and not isinstance(bits, bool) and 64 <= bits <= 4096 else 128
 
 
-def _ends(claim: Claim, progress: Callable[[str], None]) -> tuple[list[str], list[str]]:
+def _ends(claim: Claim, progress: Progress) -> tuple[list[str], list[str]]:
     """The verdicts on both ends, and the reasons."""
     leaves, variance = composition(claim.event, claim.relation)
     points = _points(claim)
@@ -117,15 +123,15 @@ def _upper(sides: dict[str, list[Bounds] | None], delta: Fraction) -> str:
 
 def _lower(sides: dict[str, list[Bounds] | None], delta: Fraction, strict: bool) -> str:
     """delta(eps) > delta (not strict: >=) in some direction; refuted by the opposite in every direction."""
-    for found in sides.values():
-        if found is not None and proved(found[1][0] > ball(delta) if strict else found[1][0] >= ball(delta)):
-            return PROVED
-    below = all(found is not None and proved(found[1][1] <= ball(delta) if strict else found[1][1] < ball(delta)) for found in sides.values())
+    number, known = ball(delta), [found[1] for found in sides.values() if found is not None]
+    if any(proved(low > number if strict else low >= number) for low, _ in known):
+        return PROVED
+    below = len(known) == len(sides) and all(proved(high <= number if strict else high < number) for _, high in known)
     return REFUTED if below else UNDECIDED
 
 
 def _bounds(leaves: Counted, variance: arb, epsilons: list[arb], hint: object,
-            progress: Callable[[str], None]) -> tuple[str, list[Bounds]]:
+            progress: Progress) -> tuple[str, list[Bounds]]:
     """Bounds of delta at every epsilon in one direction, and how they were found."""
     if any(leaf is NON_PRIVATE for leaf, _ in leaves):
         return "not private: delta is 1", [(arb(1), arb(1))] * len(epsilons)
@@ -134,8 +140,8 @@ def _bounds(leaves: Counted, variance: arb, epsilons: list[arb], hint: object,
     if any(beyond):
         below = [epsilon for epsilon, found in zip(epsilons, beyond, strict=True) if not found]
         how, rest = _bounds(leaves, variance, below, hint, progress) if below else ("", [])
-        values = iter(rest)
-        return f"no finite loss exceeds epsilon; {how}".rstrip("; "), [(infinite, infinite) if found else next(values) for found in beyond]
+        values, words = iter(rest), f"no finite loss exceeds epsilon; {how}".rstrip("; ")
+        return words, [(infinite, infinite) if found else next(values) for found in beyond]
     alone = leaves[0][0] if len(leaves) == 1 and leaves[0][1] == 1 and variance.is_zero() else None
     if not leaves:
         mu = variance.sqrt()
@@ -155,15 +161,16 @@ def _beyond(leaves: Counted, variance: arb, epsilon: arb) -> bool:
 
 
 def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], hint: object,
-            progress: Callable[[str], None]) -> tuple[str, list[Bounds]]:
+            progress: Progress) -> tuple[str, list[Bounds]]:
     """The method that the hint names, with its parameters."""
     if not isinstance(hint, dict):
         raise UndecidedError("there is no hint for this direction")
     given = dict(hint)
     method = given.pop("method", None)
-    if method == "lattice" and len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None and set(given) == {"c", "high", "points"}:
+    alone = len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None
+    if method == "lattice" and alone and given.keys() == {"c", "high", "points"}:
         c, high = (given[name] if isinstance(given[name], float) else 0.0 for name in ("c", "high"))
-        return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], epsilon, c, high, given["points"]) for epsilon in epsilons]
+        return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], e, c, high, given["points"]) for e in epsilons]
     if method not in ("contour", "chernoff") or not set(given) <= set(transforms.Line.__dataclass_fields__):
         raise UndecidedError(f"the hint is not one of this checker: {str(hint)[:200]}")
     try:
@@ -171,5 +178,5 @@ def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], 
     except TypeError as error:
         raise UndecidedError(f"the hint is not complete: {error}") from None
     if method == "chernoff":
-        return "Chernoff's bound", [(infinite.lower(), contour.chernoff(leaves, variance, infinite, line, e, progress)) for e in epsilons]
+        return "Chernoff's bound", contour.chernoff(leaves, variance, infinite, line, epsilons, progress)
     return f"transform at {line.last + 1} points of a line", contour.delta_bounds(leaves, variance, infinite, line, epsilons, progress)

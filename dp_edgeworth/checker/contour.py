@@ -1,9 +1,11 @@
 """delta(eps) of a composition between two bounds, from its transform on a vertical line.
 
-    G(eps) = E[(1 - e^{eps - Y})_+; Y finite] = 1/(2 pi i) int_{Re z = c} F(z) e^{-z eps} / (z (z + 1)) dz,   F(z) = prod_i M_i(z + 1)^{m_i}
+    G(eps) = E[(1 - e^{eps - Y})_+; Y finite] = 1/(2 pi i) int_{Re z = c} F(z) e^{-z eps} / (z (z + 1)) dz,   F(z) = prod_i M_i(z +
+    1)^{m_i}
 
-Every theorem holds for any hints that `transforms.validated` lets pass; good ones make the interval narrow. Notation: z_j = c + i j h, y = J h,
-T = 2 pi / h, V the variance of all Gaussian leaves, t = tau^2 the smoothing; F contains the factor e^{(V + t)(z^2 + z) / 2} throughout.
+Every theorem holds for any hints that `transforms.validated` lets pass; good ones make the interval narrow. Notation: z_j = c + i j
+h, y = J h, T = 2 pi / h, V the variance of all Gaussian leaves, t = tau^2 the smoothing; F contains the factor e^{(V + t)(z^2 + z)
+/ 2} throughout.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ def delta_bounds(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, l
                  progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
     """Lower and upper bound of delta at each epsilon.
 
-    Theorem. For any c > 0, h > 0, J >= 1, tau >= 0, with the parts of `_Sums`:   S - cut - alias - price  <=  G  <=  S + cut + calm + missing.
+    Theorem. For any c > 0, h > 0, J >= 1, tau >= 0, with the parts of `_Sums`:   S - cut - alias - price  <=  G  <=  S + cut + calm
+    + missing.
 
-    Proof. The infinite sum is sum_k e^{ckT} G_t(eps + kT) (Poisson's formula; G_t with one more Gaussian mechanism of mu = tau). All terms are
-    >= 0, and that with k = 0 is at least G, as another mechanism adds loss. `missing` is what `quadrature` cut off. `rare` subtracts from F the
-    product of the calm parts: what is left belongs to a smaller positive measure, whose G is smaller by at most `calm`. delta = infinite + G.
+    Proof. The infinite sum is sum_k e^{ckT} G_t(eps + kT) (Poisson's formula; G_t with one more Gaussian mechanism of mu = tau).
+    All terms are >= 0, and that with k = 0 is at least G, as another mechanism adds loss. `missing` is what `quadrature` cut off.
+    `rare` subtracts from F the product of the calm parts: what is left belongs to a smaller positive measure, whose G is smaller by
+    at most `calm`. delta = infinite + G.
     """
     sums = _Sums(leaves, variance, line, progress)
     found = []
@@ -87,9 +91,10 @@ class _Sums:
     def _envelope(self, epsilon: arb) -> arb:
         """E with |e^{-z eps} F(z)| <= E for Re z = c, Im z >= y.
 
-        Theorem. |M_i| <= A_i + B_i (`Transform.growth`), so |prod M_i^{m_i}| <= prod (A_i + B_i)^{m_i}; and with A_i, B_i bounds of the calm and the
-        lively part, |prod M_i^{m_i} - prod calm_i^{m_i}| <= prod (A_i + B_i)^{m_i} - prod A_i^{m_i} (expand both: every term has a factor B).
-        The Gaussian factor is e^{-(V + t) v^2 / 2} times its value at v = 0. None of this increases with v.
+        Theorem. |M_i| <= A_i + B_i (`Transform.growth`), so |prod M_i^{m_i}| <= prod (A_i + B_i)^{m_i}; and with A_i, B_i bounds of
+        the calm and the lively part, |prod M_i^{m_i} - prod calm_i^{m_i}| <= prod (A_i + B_i)^{m_i} - prod A_i^{m_i} (expand both:
+        every term has a factor B). The Gaussian factor is e^{-(V + t) v^2 / 2} times its value at v = 0. None of this increases
+        with v.
         """
         y = self.step * self.line.last
         calm = self.line.split is not None
@@ -101,8 +106,8 @@ class _Sums:
         return (self._envelope(epsilon) / (arb.pi() * self.step * self.line.last)).upper()
 
     def alias(self, epsilon: arb) -> arb:
-        """sum over k != 0 of e^{ckT} G(eps + kT): for either sign of k at most kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1) with any
-        c' on that side of c (Chernoff's bound of every term, and a geometric series).
+        """sum over k != 0 of e^{ckT} G(eps + kT): for either sign of k at most kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1)
+        with any c' on that side of c (Chernoff's bound of every term, and a geometric series).
 
         G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
         """
@@ -117,9 +122,10 @@ class _Sums:
     def price(self, epsilon: arb) -> arb:
         """What smoothing may have added: G_t - G <= t e^{t/8} f(eps), f the smoothed density of Y.
 
-        Proof: with u(y) = (1 - e^{eps - y})_+, u' + u'' is a point mass at eps, so d/ds E u(Y_s) = f_s(eps) / 2 (heat equation with drift 1/2), and
-        n_s(v - s/2) <= sqrt(t/s) e^{t/8} n_t(v - t/2) for s <= t; integrate s from 0 to t. f is at most its own trapezoid sum (all terms of
-        Poisson's sum are positive), whose rest is at most (1/pi) int_y^inf E e^{-t (v^2 - y^2) / 2} dv <= E / (pi t y).
+        Proof: with u(y) = (1 - e^{eps - y})_+, u' + u'' is a point mass at eps, so d/ds E u(Y_s) = f_s(eps) / 2 (heat equation with
+          drift 1/2), and n_s(v - s/2) <= sqrt(t/s) e^{t/8} n_t(v - t/2) for s <= t; integrate s from 0 to t. f is at most its own
+          trapezoid sum (all terms of Poisson's sum are positive), whose rest is at most (1/pi) int_y^inf E e^{-t (v^2 - y^2) / 2}
+          dv <= E / (pi t y).
         """
         if not self.line.tau:
             return arb(0)
@@ -136,13 +142,13 @@ class _Sums:
         return (kappa(ball(self.line.calm)) * plain.exp()).upper()
 
 
-def chernoff(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, line: Line, epsilon: arb,
-             progress: Callable[[str], None]) -> arb:
-    """Upper bound of delta: infinite + missing + kappa(c) E[e^{c (Y - eps)}]."""
+def chernoff(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, line: Line, epsilons: list[arb],
+             progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
+    """Upper bounds of delta, infinite + missing + kappa(c) E[e^{c (Y - eps)}]; from below, infinite."""
     c, total, missing = ball(line.c), variance * (ball(line.c) ** 2 + ball(line.c)) / 2, arb(0)
     for number, (leaf, count) in enumerate(leaves):
         progress(f"leaf {number + 1} of {len(leaves)}")
         transform = Transform(leaf, line)
         total += count * transform.real(line.c).log()
         missing += count * transform.missing
-    return (infinite + missing + kappa(c) * (total - c * epsilon).exp()).upper()
+    return [(infinite.lower(), (infinite + missing + kappa(c) * (total - c * epsilon).exp()).upper()) for epsilon in epsilons]

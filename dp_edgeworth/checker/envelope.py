@@ -23,11 +23,11 @@ def rectangle_height(piece: Piece, turn: float) -> arb:
 def rectangle_sides(rule: Rule, height: arb, turn: float, sigma: arb, y: arb) -> arb:
     """B with |lively part of M(sigma + iv)| <= B for all v >= y.
 
-    Theorem. f(x) = b(x) S_P(x) e^{s l(x)} w(x), s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral along the real
-    side is that along the three others. Let the slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn < pi. Then every term of
-    S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l = arg S_Q - arg S_P >= 0, |e^{s l}| =
-    e^{sigma Re l - v Im l} does not increase with v, and Im l >= Im S_Q / |S_Q| - Im S_P / |S_P| (an angle in [0, pi] is at least its sine).
-    Boxes cover the three sides.
+    Theorem. f(x) = b(x) S_P(x) e^{s l(x)} w(x), s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral
+    along the real side is that along the three others. Let the slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn
+    < pi. Then every term of S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l =
+    arg S_Q - arg S_P >= 0, |e^{s l}| = e^{sigma Re l - v Im l} does not increase with v, and Im l >= Im S_Q / |S_Q| - Im S_P /
+    |S_P| (an angle in [0, pi] is at least its sine). Boxes cover the three sides.
     """
     piece, window = rule.piece, rule.window
     if window is None or not all(proved(b >= 0) for _, b in piece.q) or not all(proved(b <= 0) for _, b in piece.p):
@@ -59,9 +59,9 @@ def _size(piece: Piece, window: Window, x: acb, sigma: arb) -> tuple[arb, arb]:
 def spread_of(piece: Piece, ends: tuple[arb, arb], cells: int, sigma: arb, y: arb) -> arb:
     """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several pieces, the D add up.
 
-    Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r - k l') +
-    k |int l' e^{ivl}| = int r - k d (1 - |sinc(v d / 2)|), and |sinc| <= `sinc_sup`, which does not increase. All else has modulus at most
-    its value at v = 0.
+    Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r
+    - k l') + k |int l' e^{ivl}| = int r - k d (1 - |sinc(v d / 2)|), and |sinc| <= `sinc_sup`, which does not increase. All else
+    has modulus at most its value at v = 0.
     """
     (low, high), total = ends, arb(0)
     for cell in range(cells):
@@ -91,6 +91,7 @@ def _mean_slope(terms: Terms, x: arb, log_total: arb) -> arb:
 def sinc_sup(u: arb) -> arb:
     """Upper bound of sup over v >= u of |sin v / v|: 1/u for u >= 1, 1 - u^2/6 + u^4/120 for u <= 1.
 
-    (sin u / u decreases up to pi, is below its alternating Taylor sum, and is at least sin 1 = 0.84 up to 1; beyond pi it is below 1/pi.)
+    (sin u / u decreases up to pi, is below its alternating Taylor sum, and is at least sin 1 = 0.84 up to 1; beyond pi it is below
+    1/pi.)
     """
     return (1 / u).upper() if proved(u >= 1) else (1 - u * u / 6 + u**4 / 120).upper() if proved(u <= 1) else arb(1)

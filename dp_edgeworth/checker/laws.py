@@ -18,7 +18,8 @@ from flint import acb, arb
 from .balls import UndecidedError, normal_mass, proved
 
 Terms = tuple[tuple[arb, arb], ...]  # (a_i, b_i)
-CONSTANT: Terms = ((arb(0), arb(0)),)
+ZERO, ONE = arb(0), arb(1)
+CONSTANT: Terms = ((ZERO, ZERO),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Piece:
     low: arb | None = None
     high: arb | None = None
     lean: int = 0
-    weight: arb = arb(1)
+    weight: arb = ONE
 
     def reversed(self) -> Piece:
         """(Q, P), reflected: x -> -x turns the sign of all slopes, so that the loss increases again."""
@@ -93,8 +94,8 @@ class Leaf:
     key: tuple[object, ...]
     atoms: tuple[tuple[arb, arb], ...] = ()
     pieces: tuple[Piece, ...] = ()
-    infinite: arb = arb(0)
-    lost: arb = arb(0)
+    infinite: arb = ZERO
+    lost: arb = ZERO
     lattice: tuple[arb, arb, tuple[int, ...]] | None = None
     variance: arb | None = None
     mirror: bool = False

@@ -1,11 +1,12 @@
 """M(s) = E_P[e^{s l}] of a piece by Gauss-Legendre panels, with the error proved by ball arithmetic on boxes around the panels.
 
-A piece on an infinite interval is cut off first: the Q-mass outside is `missing`, and everything else here is exact for the measure that
-is left. (A smaller measure has a smaller delta; a larger one at most by the mass that it has more.)
+A piece on an infinite interval is cut off first: the Q-mass outside is `missing`, and everything else here is exact for the measure
+that is left. (A smaller measure has a smaller delta; a larger one at most by the mass that it has more.)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -64,8 +65,8 @@ class _Panel:
     def log_error(self, nodes: int, sigma: arb, frequency: arb) -> arb:
         """Theorem (Trefethen, Approximation Theory and Practice, 2013, Theorem 19.3). If f is analytic within the Bernstein ellipse of
         [-1, 1] whose semi-axes add up to rho, and |f| <= m there, then the n-point Gauss-Legendre sum is within
-        (64/15) m rho^{-2n} / (1 - rho^-2) of the integral. (Its rule of n + 1 points has rho^{-2n}: n points, rho^{-2(n-1)}.) The ellipse
-        lies in the box, on which log_sum has proved the loss analytic, and |e^{s l}| <= e^{sigma Re l + |Im s| |Im l|}.
+        (64/15) m rho^{-2n} / (1 - rho^-2) of the integral. (Its rule of n + 1 points has rho^{-2n}: n points, rho^{-2(n-1)}.) The
+        ellipse lies in the box, on which log_sum has proved the loss analytic, and |e^{s l}| <= e^{sigma Re l + |Im s| |Im l|}.
         """
         constant = (arb(64) / 15 / (1 - arb(RHO) ** -2)).log() - 2 * (nodes - 1) * arb(RHO).log()
         return constant + self.log_size + (sigma * self.loss).upper() + frequency * self.turn
@@ -92,8 +93,8 @@ class Rule:
 
     Args:
       ends: those of the piece; where it has none, where it is cut off.
-      tilts: (sigma, largest |Im s|, of the calm part?) for which panels are made fine enough; any others are as right, with a larger error.
-      nodes, digits: per panel; relative accuracy 2^-digits aimed at.
+      tilts: (sigma, largest |Im s|, of the calm part?) for which panels are made fine enough; any others are as right, with a
+        larger error. nodes, digits: per panel; relative accuracy 2^-digits aimed at.
       window: makes the weights of the calm part (times 1 - w), too.
     """
 
@@ -183,7 +184,7 @@ class Rule:
 
 def _divided(low: arb, high: arb, parts: int) -> list[tuple[arb, arb]]:
     edges = [low + (high - low) * k / parts for k in range(parts)] + [high]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def phase_sums(weights: list[arb], losses: list[arb], step: arb, last: int) -> list[acb]:

@@ -29,8 +29,8 @@ def delta_of_one(leaf: Leaf, epsilon: arb) -> arb:
 
 
 def _crossing(piece: Piece, epsilon: arb) -> arb | None:
-    """A ball around the x with l(x) = eps, whose ends are proved to lie on either side; the lower end of the piece if l > eps on all of it,
-    None if l <= eps on all of it."""
+    """A ball around the x with l(x) = eps, whose ends are proved to lie on either side; the lower end of the piece if l > eps on
+    all of it, None if l <= eps on all of it."""
     limit = _limit(piece)
     if limit is not None and proved(limit <= epsilon):
         return None
@@ -77,16 +77,19 @@ def _halved(piece: Piece, epsilon: arb, low: arb, high: arb) -> arb:
 def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, high: float, points: int) -> tuple[arb, arb]:
     """Bounds of delta for `count` uses of a leaf whose losses are first + k * spacing.
 
-    Theorem (note, section 2). Sums of losses lie on count * first + spacing Z. With y* the smallest of these above eps and z_j = c + 2 pi i j / (N g),
+    Theorem (note, section 2). Sums of losses lie on count * first + spacing Z. With y* the smallest of these above eps and z_j = c
+    + 2 pi i j / (N g),
 
-        sum_k e^{ckNg} G(eps + kNg) = (1/N) sum_{j<N} M(z_j + 1)^m [e^{-z_j y*} / (1 - e^{-z_j g}) - e^{eps - (z_j + 1) y*} / (1 - e^{-(z_j + 1) g})].
+        sum_k e^{ckNg} G(eps + kNg) = (1/N) sum_{j<N} M(z_j + 1)^m [e^{-z_j y*} / (1 - e^{-z_j g}) - e^{eps - (z_j + 1) y*} / (1 -
+        e^{-(z_j + 1) g})].
 
-    All terms on the left are >= 0; those with k < 0 add up to at most 1 / (e^{cNg} - 1), those with k > 0 are 0 if eps + Ng is at least the largest
-    sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1) for any c' > c, here `high`.
+    All terms on the left are >= 0; those with k < 0 add up to at most 1 / (e^{cNg} - 1), those with k > 0 are 0 if eps + Ng is at
+    least the largest sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1) for any c' > c, here `high`.
     """
     assert leaf.lattice is not None
-    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points * len(leaf.atoms) <= 10 * MOST_POINTS or not 0 < c < high < 1e15:
-        raise UndecidedError(f"a lattice sum needs 0 < c < high and few enough points")
+    whole = isinstance(points, int) and not isinstance(points, bool)
+    if not whole or not 2 <= points <= MOST_POINTS or points * len(leaf.atoms) > 10 * MOST_POINTS or not 0 < c < high < 1e15:
+        raise UndecidedError("a lattice sum needs 0 < c < high and few enough points")
     first, spacing, steps = leaf.lattice
     tilt, start = ball(c), count * first
     number = ((epsilon - start) / spacing).floor().unique_fmpz()

@@ -1,6 +1,7 @@
 """M(s) = E_P[e^{s l}] of one leaf: on a line, at real points, and of its calm part; and the hints that say where.
 
-A `Line` holds the hints of one direction. They choose between theorems that are true for all of them; `validated` checks what they ask for.
+A `Line` holds the hints of one direction. They choose between theorems that are true for all of them; `validated` checks what they
+ask for.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class Transform:
         return found
 
     def growth(self) -> arb:
-        """log((A + B) / A), A + B a bound of |M(c + 1 + iv)| for all v >= J h: B = `lively` beyond the calm part A, or B = -D beyond A = M(c + 1)."""
+        """log((A + B) / A), A + B a bound of |M(c + 1 + iv)| for all v >= J h: B = `lively` beyond the calm part A, or B = -D
+        beyond A = M(c + 1)."""
         line, y = self.line, ball(self.line.step) * self.line.last
         sigma, total = ball(line.c) + 1, arb(0)
         if line.split is not None:
@@ -123,7 +125,8 @@ class Transform:
 
 
 def ends(piece: Piece, line: Line) -> tuple[arb, arb]:
-    """The ends of a piece; where it has none, `reach` beyond the components of Q, less for those of small weight (any ends are right)."""
+    """The ends of a piece; where it has none, `reach` beyond the components of Q, less for those of small weight (any ends are
+    right)."""
     places = [0.0, 0.0]
     for a, b in piece.q if not piece.lean else ():
         shift = float(b.mid())

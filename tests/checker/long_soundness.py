@@ -1,4 +1,5 @@
-"""Ten thousand tampered certificates with random hints: not one false claim may be proved. Prints a table; exit code 1 if one is. Not a test module.
+"""Ten thousand tampered certificates with random hints: not one false claim may be proved. Prints a table; exit code 1 if one is.
+Not a test module.
 
     python tests/checker/long_soundness.py [--number 10000] [--seed 0]
 """

@@ -1,6 +1,6 @@
 """Writes tests/golden/checker_truths.json: exact epsilons of `comparisons.exact` (not of this package) with hints for the checker.
 
-    python tests/checker/make_truths.py
+python tests/checker/make_truths.py
 """
 
 from __future__ import annotations
@@ -41,11 +41,20 @@ def row(event, relation, delta):
     value = exact.exact_epsilon(event, delta, relation)
     assert value.accuracy < 1e-10, value
     certificate = certificates.certify(event, target_delta=delta, neighboring_relation=relation, digits=7)
-    return {"event": json.loads(certificate.event), "relation": relation.name, "delta": certificate.given, "epsilon": value.value,
-            "lower": certificate.lower, "upper": certificate.upper, "hints": json.loads(certificate.hints)}
+    return {
+        "event": json.loads(certificate.event),
+        "relation": relation.name,
+        "delta": certificate.given,
+        "epsilon": value.value,
+        "lower": certificate.lower,
+        "upper": certificate.upper,
+        "hints": json.loads(certificate.hints),
+    }
 
 
 if __name__ == "__main__":
-    source = "epsilon: comparisons.exact.exact_epsilon (mpmath), relative accuracy 1e-10 or better; hints: certificates.certify at 7 digits"
+    source = (
+        "epsilon: comparisons.exact.exact_epsilon (mpmath), relative accuracy 1e-10 or better; hints: certificates.certify at 7 digits"
+    )
     path = pathlib.Path(__file__).resolve().parent.parent / "golden" / "checker_truths.json"
     path.write_text(json.dumps({"source": source, "rows": [row(*case) for case in CASES]}, indent=1) + "\n")

@@ -1,10 +1,11 @@
-"""Does a test notice when a remainder of the checker is missing? Removes each in turn and runs tests/checker/test_bounds_contain_the_truth.py.
+"""Does a test notice when a remainder of the checker is missing? Removes each in turn and runs
+tests/checker/test_bounds_contain_the_truth.py.
 
     python tests/checker/mutations.py                the table, in Markdown
     python tests/checker/mutations.py --only cut     only the remainders whose name contains "cut"
 
-A mutation is a replacement of text in a temporary copy of the checker; text that is not found exactly once is an error, so that a remainder that was
-rewritten is not forgotten here. Exit code 1 if a removed remainder goes unnoticed. Not a test module.
+A mutation is a replacement of text in a temporary copy of the checker; text that is not found exactly once is an error, so that a
+remainder that was rewritten is not forgotten here. Exit code 1 if a removed remainder goes unnoticed. Not a test module.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ MUTATIONS = (
     Mutation("cut: the upright sides", "boxes += [(height / UPRIGHT, acb(end, part)) for end in (rule.low, rule.high)]", "pass"),
     Mutation("cut: growth of the window", "(value * ((height / self.width) ** 2 / 2).exp()).upper()", "value.upper()"),
     Mutation("cut: sinc of the cells", "* longer * (1 - sinc_sup(y * longer / 2))", "* longer"),
-    Mutation("cut: floor of the cells", "return arb(0).max(functools.reduce(arb.min, floors))", "return functools.reduce(arb.max, floors)"),
+    Mutation(
+        "cut: floor of the cells", "return arb(0).max(functools.reduce(arb.min, floors))", "return functools.reduce(arb.max, floors)"
+    ),
     Mutation("aliases, all", "- sums.alias(epsilon) -", "-"),
     Mutation("aliases, left", "for tilt in (self.line.low, self.line.high):", "for tilt in (self.line.high,):"),
     Mutation("aliases, right", "for tilt in (self.line.low, self.line.high):", "for tilt in (self.line.low,):"),
@@ -65,7 +68,9 @@ def mutate(root: pathlib.Path, mutation: Mutation) -> None:
     texts = {path: path.read_text() for path in (root / "dp_edgeworth" / "checker").glob("*.py")}
     found = [path for path, text in texts.items() if mutation.old in text]
     if sum(text.count(mutation.old) for text in texts.values()) != 1:
-        raise SystemExit(f"{mutation.name}: the checker must contain the text once. Found it in {[path.name for path in found]}: {mutation.old}")
+        raise SystemExit(
+            f"{mutation.name}: the checker must contain the text once. Found it in {[path.name for path in found]}: {mutation.old}"
+        )
     found[0].write_text(texts[found[0]].replace(mutation.old, mutation.new))
 
 

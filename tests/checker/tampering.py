@@ -1,4 +1,5 @@
-"""Certificates that claim something false, made from true ones: ends moved beyond the truth, delta moved, leaves or the relation swapped, any hints."""
+"""Certificates that claim something false, made from true ones: ends moved beyond the truth, delta moved, leaves or the relation
+swapped, any hints."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import json
 import random
 from typing import Any, NamedTuple
 
-from dp_edgeworth import checker
 from cases import GOLDEN
+
+from dp_edgeworth import checker
 
 FLOATS = ("c", "step", "low", "high", "reach", "digits", "tau", "split", "turn", "blur", "calm")
 
@@ -25,8 +27,17 @@ class Truth(NamedTuple):
     hints: dict[str, Any]
 
     def certificate(self) -> dict[str, Any]:
-        return {"format": "dp-edgeworth-certificate", "version": 1, "event": self.event, "neighboring_relation": self.relation,
-                "quantity": "epsilon", "given": self.delta, "lower": self.lower, "upper": self.upper, "hints": self.hints}
+        return {
+            "format": "dp-edgeworth-certificate",
+            "version": 1,
+            "event": self.event,
+            "neighboring_relation": self.relation,
+            "quantity": "epsilon",
+            "given": self.delta,
+            "lower": self.lower,
+            "upper": self.upper,
+            "hints": self.hints,
+        }
 
 
 TRUTHS = tuple(Truth(**row) for row in json.loads((GOLDEN / "checker_truths.json").read_text())["rows"])

@@ -20,40 +20,85 @@ def refused(text):
     return sentence
 
 
-@pytest.mark.parametrize("text", [
-    "", "{", "[]", "1", "null", "\ud800", b"\xff\xfe", "[" * 100_000, '{"format": "dp-edgeworth-certificate", "version": 1}',
-    json.dumps({**BASE, "version": True}), json.dumps({**BASE, "version": 2}), json.dumps({**BASE, "more": 1}),
-    json.dumps({**BASE, "given": 1e-5}), json.dumps({**BASE, "given": "nan"}), json.dumps({**BASE, "given": "-1e-5"}), json.dumps({**BASE, "given": "2"}),
-    json.dumps({**BASE, "upper": "1e99999999"}), json.dumps({**BASE, "upper": "1/3"}), json.dumps({**BASE, "lower": "-inf"}),
-    json.dumps({**BASE, "upper": None}), json.dumps({**BASE, "quantity": "mu"}), json.dumps({**BASE, "neighboring_relation": ["REPLACE_ONE"]}),
-    json.dumps(BASE).replace("200", "NaN", 1), json.dumps(BASE).replace("200", "1e999", 1), json.dumps(BASE).replace("200", "9" * 5000, 1),
-    json.dumps(BASE)[:-1] + ', "upper": "1"}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "1",
+        "null",
+        "\ud800",
+        b"\xff\xfe",
+        "[" * 100_000,
+        '{"format": "dp-edgeworth-certificate", "version": 1}',
+        json.dumps({**BASE, "version": True}),
+        json.dumps({**BASE, "version": 2}),
+        json.dumps({**BASE, "more": 1}),
+        json.dumps({**BASE, "given": 1e-5}),
+        json.dumps({**BASE, "given": "nan"}),
+        json.dumps({**BASE, "given": "-1e-5"}),
+        json.dumps({**BASE, "given": "2"}),
+        json.dumps({**BASE, "upper": "1e99999999"}),
+        json.dumps({**BASE, "upper": "1/3"}),
+        json.dumps({**BASE, "lower": "-inf"}),
+        json.dumps({**BASE, "upper": None}),
+        json.dumps({**BASE, "quantity": "mu"}),
+        json.dumps({**BASE, "neighboring_relation": ["REPLACE_ONE"]}),
+        json.dumps(BASE).replace("200", "NaN", 1),
+        json.dumps(BASE).replace("200", "1e999", 1),
+        json.dumps(BASE).replace("200", "9" * 5000, 1),
+        json.dumps(BASE)[:-1] + ', "upper": "1"}',
+    ],
+)
 def test_no_certificate(text):
     refused(text)
 
 
-@pytest.mark.parametrize("event", [
-    None, [], "GaussianDpEvent", {}, {"type": 3}, {"type": "GaussianDpEvent"}, {"type": "GaussianDpEvent", "noise_multiplier": -1},
-    {"type": "GaussianDpEvent", "noise_multiplier": "1"}, {"type": "GaussianDpEvent", "noise_multiplier": True},
-    {"type": "GaussianDpEvent", "noise_multiplier": 1.0, "sensitivity": 3}, {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 0},
-    {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 2.0}, {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": True},
-    {"type": "ComposedDpEvent", "events": GAUSSIAN}, {"type": "PoissonSampledDpEvent", "sampling_probability": 1.5, "event": GAUSSIAN},
-    {"type": "PoissonSampledDpEvent", "sampling_probability": 0.5},
-    {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [1.0], "sampling_probs": [0.5]},
-    {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [], "sampling_probs": []},
-    {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 3, "sample_size": 4, "event": GAUSSIAN},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        [],
+        "GaussianDpEvent",
+        {},
+        {"type": 3},
+        {"type": "GaussianDpEvent"},
+        {"type": "GaussianDpEvent", "noise_multiplier": -1},
+        {"type": "GaussianDpEvent", "noise_multiplier": "1"},
+        {"type": "GaussianDpEvent", "noise_multiplier": True},
+        {"type": "GaussianDpEvent", "noise_multiplier": 1.0, "sensitivity": 3},
+        {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 0},
+        {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 2.0},
+        {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": True},
+        {"type": "ComposedDpEvent", "events": GAUSSIAN},
+        {"type": "PoissonSampledDpEvent", "sampling_probability": 1.5, "event": GAUSSIAN},
+        {"type": "PoissonSampledDpEvent", "sampling_probability": 0.5},
+        {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [1.0], "sampling_probs": [0.5]},
+        {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [], "sampling_probs": []},
+        {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 3, "sample_size": 4, "event": GAUSSIAN},
+    ],
+)
 def test_bad_events_are_a_sentence(event):
     relation = "REPLACE_ONE" if isinstance(event, dict) and "sample_size" in event else "ADD_OR_REMOVE_ONE"
     refused(json.dumps({**BASE, "event": event, "neighboring_relation": relation}))
 
 
-@pytest.mark.parametrize("event", [
-    {"type": "AdditiveNoiseDpEvent", "distribution": "gennorm", "parameters": {}}, {"type": "os.system"}, {"type": "ZCDpEvent", "rho": 1.0},
-    {"type": "PoissonSampledDpEvent", "sampling_probability": 0.5, "event": {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 2}},
-    {"type": "GaussianDpEvent", "noise_multiplier": 1e-320}, {"type": "LaplaceDpEvent", "noise_multiplier": 1e-300},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "AdditiveNoiseDpEvent", "distribution": "gennorm", "parameters": {}},
+        {"type": "os.system"},
+        {"type": "ZCDpEvent", "rho": 1.0},
+        {
+            "type": "PoissonSampledDpEvent",
+            "sampling_probability": 0.5,
+            "event": {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 2},
+        },
+        {"type": "GaussianDpEvent", "noise_multiplier": 1e-320},
+        {"type": "LaplaceDpEvent", "noise_multiplier": 1e-300},
+    ],
+)
 def test_what_has_no_proof_is_undecided_with_a_reason(event):
     result = checker.verify(json.dumps({**BASE, "event": {"type": "SelfComposedDpEvent", "count": 7, "event": event}}))
     assert result.upper == result.lower == "undecided" and result.reasons
@@ -62,8 +107,29 @@ def test_what_has_no_proof_is_undecided_with_a_reason(event):
 BAD = [None, True, "1", [], {}, -1.0, 0.0, 1e300, -1e300, 1e-300, 10**30, -5, 0]
 
 
-@pytest.mark.parametrize("name", ["c", "step", "last", "low", "high", "reach", "nodes", "digits", "tau", "split", "turn", "blur", "below", "rare",
-                                  "calm", "cells", "method", "unknown"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "c",
+        "step",
+        "last",
+        "low",
+        "high",
+        "reach",
+        "nodes",
+        "digits",
+        "tau",
+        "split",
+        "turn",
+        "blur",
+        "below",
+        "rare",
+        "calm",
+        "cells",
+        "method",
+        "unknown",
+    ],
+)
 def test_bad_hints_prove_nothing_and_take_no_time(name):
     """The upper end is false; a hint of any type and size leaves it refuted or undecided."""
     start = time.process_time()

@@ -39,15 +39,19 @@ def certificate(tmp_path):
 
 
 def run(directory, *command):
-    done = subprocess.run([sys.executable, "-I", *map(str, command)], cwd=directory, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-I", *map(str, command)], cwd=directory, capture_output=True, text=True, check=False, timeout=120
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
 
 def test_a_top_level_package_without_numpy(tmp_path, certificate):
     shutil.copytree(FOLDER, tmp_path / "alone" / "checker", ignore=shutil.ignore_patterns("__pycache__"))
-    program = (f"{FORBIDDEN}\nsys.path.insert(0, {str(tmp_path / 'alone')!r})\nimport checker\n"
-               f"print(checker.verify(open({str(certificate)!r}).read()).proved)")
+    program = (
+        f"{FORBIDDEN}\nsys.path.insert(0, {str(tmp_path / 'alone')!r})\nimport checker\n"
+        f"print(checker.verify(open({str(certificate)!r}).read()).proved)"
+    )
     assert run(tmp_path, "-c", program).stdout.strip() == "True"
 
 

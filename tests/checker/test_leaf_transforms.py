@@ -4,7 +4,7 @@ import mpmath as mp
 import pytest
 from flint import arb
 
-from dp_edgeworth.checker import events
+from dp_edgeworth.checker import pairs
 from dp_edgeworth.checker.balls import working_bits
 from dp_edgeworth.checker.transforms import Line, Transform, validated
 
@@ -29,7 +29,12 @@ def discrete_laplace(a, s):
     return {"type": "DiscreteLaplaceDpEvent", "noise_parameter": a, "sensitivity": s}
 
 
-MIXTURE = {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 0.8, "sensitivities": [0.0, 0.5, 1.0], "sampling_probs": [0.5, 0.3, 0.2]}
+MIXTURE = {
+    "type": "MixtureOfGaussiansDpEvent",
+    "standard_deviation": 0.8,
+    "sensitivities": [0.0, 0.5, 1.0],
+    "sampling_probs": [0.5, 0.3, 0.2],
+}
 
 
 def normal(mu):
@@ -112,33 +117,79 @@ CASES = {
     "sampled gaussian": (poisson(0.01, gaussian(0.8)), AR, sampled_gaussian(1 / f(0.8), f(0.01))),
     "sampled gaussian, special": (poisson(0.3, gaussian(2.0)), RS, sampled_gaussian(1 / f(2), f(0.3))),
     "sampled gaussian, replaced": (poisson(0.1, gaussian(1.5)), RO, replaced_gaussian(1 / f(1.5), f(0.1))),
-    "sampled composition": (poisson(0.1, {"type": "ComposedDpEvent", "events": [gaussian(2.0), gaussian(1.0)]}), AR,
-                            sampled_gaussian(mp.sqrt(f(1.25)), f(0.1))),
+    "sampled composition": (
+        poisson(0.1, {"type": "ComposedDpEvent", "events": [gaussian(2.0), gaussian(1.0)]}),
+        AR,
+        sampled_gaussian(mp.sqrt(f(1.25)), f(0.1)),
+    ),
     "sampled twice": (poisson(0.5, poisson(0.25, gaussian(1.0))), AR, sampled_gaussian(f(1), f(0.125))),
     "laplace": (laplace(2.0), AR, laplace_pair(f(0.5), f(1))),
     "laplace, replaced": (laplace(2.0), RO, laplace_pair(f(1), f(1))),
     "permute and flip": ({"type": "PermuteAndFlipDpEvent", "epsilon": 0.5}, AR, laplace_pair(f(0.5), f(1))),
     "sampled laplace": (poisson(0.2, laplace(0.8)), AR, laplace_pair(1 / f(0.8), f(0.2))),
-    "mixture": (MIXTURE, AR, lambda s: moment(normal(0), mixed((f(0.5), normal(0)), (f(0.3), normal(f(0.5) / f(0.8))),
-                                                               (f(0.2), normal(1 / f(0.8)))), s)),
-    "sampled mixture": (poisson(0.25, MIXTURE), RS,
-                        lambda s: moment(normal(0), mixed((f(0.75) + f(0.125), normal(0)), (f(0.3) / 4, normal(f(0.5) / f(0.8))),
-                                                          (f(0.2) / 4, normal(1 / f(0.8)))), s)),
-    "without replacement": ({"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 10, "sample_size": 3, "event": gaussian(1.5)},
-                            RO, without_replacement(2 / f(1.5), f(3) / 10)),
-    "truncated": ({"type": "TruncatedSubsampledGaussianDpEvent", "dataset_size": 30, "sampling_probability": 0.25,
-                   "truncated_batch_size": 9, "noise_multiplier": 3.0}, AR, truncated(30, f(0.25), 9, f(3), AR)),
-    "truncated, replaced": ({"type": "TruncatedSubsampledGaussianDpEvent", "dataset_size": 30, "sampling_probability": 0.25,
-                             "truncated_batch_size": 9, "noise_multiplier": 3.0}, RO, truncated(30, f(0.25), 9, f(3), RO)),
+    "mixture": (
+        MIXTURE,
+        AR,
+        lambda s: moment(normal(0), mixed((f(0.5), normal(0)), (f(0.3), normal(f(0.5) / f(0.8))), (f(0.2), normal(1 / f(0.8)))), s),
+    ),
+    "sampled mixture": (
+        poisson(0.25, MIXTURE),
+        RS,
+        lambda s: moment(
+            normal(0),
+            mixed((f(0.75) + f(0.125), normal(0)), (f(0.3) / 4, normal(f(0.5) / f(0.8))), (f(0.2) / 4, normal(1 / f(0.8)))),
+            s,
+        ),
+    ),
+    "without replacement": (
+        {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 10, "sample_size": 3, "event": gaussian(1.5)},
+        RO,
+        without_replacement(2 / f(1.5), f(3) / 10),
+    ),
+    "truncated": (
+        {
+            "type": "TruncatedSubsampledGaussianDpEvent",
+            "dataset_size": 30,
+            "sampling_probability": 0.25,
+            "truncated_batch_size": 9,
+            "noise_multiplier": 3.0,
+        },
+        AR,
+        truncated(30, f(0.25), 9, f(3), AR),
+    ),
+    "truncated, replaced": (
+        {
+            "type": "TruncatedSubsampledGaussianDpEvent",
+            "dataset_size": 30,
+            "sampling_probability": 0.25,
+            "truncated_batch_size": 9,
+            "noise_multiplier": 3.0,
+        },
+        RO,
+        truncated(30, f(0.25), 9, f(3), RO),
+    ),
     "discrete laplace": (discrete_laplace(0.3, 2), AR, lambda s: atoms_moment(discrete_pairs(f(0.3), 2, f(1)), s)),
-    "sampled discrete laplace": (poisson(0.1, discrete_laplace(0.5, 3)), AR, lambda s: atoms_moment(discrete_pairs(f(0.5), 3, f(0.1)), s)),
-    "randomized response": ({"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5}, RO,
-                            lambda s: atoms_moment(response_pairs(f(0.4), 5, RO), s)),
-    "randomized response, special": ({"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5}, RS,
-                                     lambda s: atoms_moment(response_pairs(f(0.4), 5, RS), s)),
-    "epsilon delta": ({"type": "EpsilonDeltaDpEvent", "epsilon": 0.7, "delta": 0.125}, AR,
-                      lambda s: f(0.875) * (mp.exp((s - 1) * f(0.7)) + mp.exp(-s * f(0.7))) / (1 + mp.exp(-f(0.7)))),
-}  # fmt: skip
+    "sampled discrete laplace": (
+        poisson(0.1, discrete_laplace(0.5, 3)),
+        AR,
+        lambda s: atoms_moment(discrete_pairs(f(0.5), 3, f(0.1)), s),
+    ),
+    "randomized response": (
+        {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5},
+        RO,
+        lambda s: atoms_moment(response_pairs(f(0.4), 5, RO), s),
+    ),
+    "randomized response, special": (
+        {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5},
+        RS,
+        lambda s: atoms_moment(response_pairs(f(0.4), 5, RS), s),
+    ),
+    "epsilon delta": (
+        {"type": "EpsilonDeltaDpEvent", "epsilon": 0.7, "delta": 0.125},
+        AR,
+        lambda s: f(0.875) * (mp.exp((s - 1) * f(0.7)) + mp.exp(-s * f(0.7))) / (1 + mp.exp(-f(0.7))),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -147,7 +198,7 @@ def test_transform_in_thirty_digits(name, direction):
     """The ball contains the value of mpmath to within 1e-28, and is that small."""
     event, relation, exact = CASES[name]
     with mp.workdps(40), working_bits(192):
-        leaf = events.leaf_of(event, relation)
+        leaf = pairs.leaf_of(event, relation)
         leaf = leaf if direction == "remove" else leaf.reversed()
         transform = Transform(leaf, LINE)
         for j, value in list(enumerate(transform.values()))[::8]:
@@ -157,23 +208,36 @@ def test_transform_in_thirty_digits(name, direction):
                 assert abs(part - arb(mp.nstr(reference, 38))) < arb("1e-28")
 
 
-@pytest.mark.parametrize(("event", "relation", "square"), [
-    (gaussian(0.5), AR, 4), (gaussian(0.5), RO, 16), (gaussian(0.5), RS, 4), (poisson(1.0, gaussian(0.5)), RO, 16), (poisson(1, gaussian(0.5)), AR, 4),
-    ({"type": "SingleEpochTreeAggregationDpEvent", "noise_multiplier": 0.5, "step_counts": [3, 8]}, RS, 16),
-    ({"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 5, "sample_size": 5, "event": gaussian(2.0)}, RO, 1),
-    ({"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 2.0, "sensitivities": [1.0], "sampling_probs": [1.0]}, AR, 0.25),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("event", "relation", "square"),
+    [
+        (gaussian(0.5), AR, 4),
+        (gaussian(0.5), RO, 16),
+        (gaussian(0.5), RS, 4),
+        (poisson(1.0, gaussian(0.5)), RO, 16),
+        (poisson(1, gaussian(0.5)), AR, 4),
+        ({"type": "SingleEpochTreeAggregationDpEvent", "noise_multiplier": 0.5, "step_counts": [3, 8]}, RS, 16),
+        ({"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 5, "sample_size": 5, "event": gaussian(2.0)}, RO, 1),
+        ({"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 2.0, "sensitivities": [1.0], "sampling_probs": [1.0]}, AR, 0.25),
+    ],
+)
 def test_gaussian_leaves(event, relation, square):
-    assert (events.leaf_of(event, relation).variance - arb(square)).is_zero()
+    assert (pairs.leaf_of(event, relation).variance - arb(square)).is_zero()
 
 
-@pytest.mark.parametrize("event", [
-    {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5}, discrete_laplace(0.3, 4), poisson(0.1, discrete_laplace(0.3, 1)),
-    {"type": "EpsilonDeltaDpEvent", "epsilon": 0.7, "delta": 0.125}])  # fmt: skip
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5},
+        discrete_laplace(0.3, 4),
+        poisson(0.1, discrete_laplace(0.3, 1)),
+        {"type": "EpsilonDeltaDpEvent", "epsilon": 0.7, "delta": 0.125},
+    ],
+)
 def test_losses_are_on_the_lattice_that_the_leaf_claims(event):
     for relation in (RS, RO):
         try:
-            leaf = events.leaf_of(event, relation)
+            leaf = pairs.leaf_of(event, relation)
         except Exception:
             continue
         for one in (leaf, leaf.reversed()):

@@ -1,4 +1,5 @@
-"""No false claim is proved, whatever the hints: tampered certificates and random hints. tests/checker/long_soundness.py runs ten thousand."""
+"""No false claim is proved, whatever the hints: tampered certificates and random hints. tests/checker/long_soundness.py runs ten
+thousand."""
 
 import json
 import random
