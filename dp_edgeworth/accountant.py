@@ -211,10 +211,11 @@ class EdgeworthIntervalAccountant(_EventAccountant):
         return Interval(*map(_plain, self._deltas(target_epsilon)))
 
     def certificate(self, target_delta: float, digits: int = 5) -> Certificate:
-        """A certificate of epsilon at `target_delta`, which `dp_edgeworth.verify` proves or refuses; ends of so many significant digits."""
+        """A certificate of epsilon at `target_delta` with ends of so many digits, which `dp_edgeworth.verify` proves or refuses."""
         from dp_edgeworth import certificates  # which asks accountants
 
-        return certificates.certify(self.ledger, target_delta=target_delta, neighboring_relation=self.neighboring_relation, digits=digits)
+        return certificates.certify(self.ledger, target_delta=target_delta, digits=digits,
+                                    neighboring_relation=self.neighboring_relation)
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""

@@ -160,7 +160,7 @@ class Sketch:
                 floors = np.exp(drop.reshape(cells, 4).min(axis=1) - log_mass) * length
                 u = 0.5 * np.abs(length) * ys[:, None]
                 loss += (1.0 - np.where(u < 1.0, 1.0 - u**2 / 6.0 + np.minimum(u, 1.0) ** 4 / 120.0, 1.0 / np.maximum(u, 1.0))) @ floors
-            total += count * np.log1p(-np.minimum(loss, 0.999))
+            total += count * np.log1p(-np.minimum(0.7 * loss, 0.999))
         return total
 
     def splits(self, c: float, epsilon: float) -> np.ndarray:
