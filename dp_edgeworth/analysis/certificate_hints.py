@@ -7,59 +7,19 @@ or smoothing.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
+from dp_edgeworth.analysis.certificate_densities import Density, log_base, log_sum
+
 if TYPE_CHECKING:  # python-flint is an extra
-    from dp_edgeworth.checker.laws import Leaf, Piece
+    from dp_edgeworth.checker.laws import Leaf
 
 _TURNS = (0.25, 0.5, 1.0, 1.6)
 _MOST_FREQUENCIES = 60_000
-
-
-@dataclasses.dataclass(frozen=True)
-class _Density:
-    """A piece in doubles, with a quadrature rule."""
-
-    p: np.ndarray
-    q: np.ndarray
-    lean: int
-    weight: float
-    low: float
-    high: float
-    x: np.ndarray
-    loss: np.ndarray
-    log_weight: np.ndarray
-
-    @classmethod
-    def of(cls, piece: Piece, reach: float) -> _Density:
-        p, q = (np.array([[float(a.mid()), float(b.mid())] for a, b in terms]) for terms in (piece.p, piece.q))
-        room = np.sqrt(np.maximum(reach**2 + 2.0 * np.minimum(q[:, 0] + 0.5 * q[:, 1] ** 2, 0.0), 1.0))
-        low = (q[:, 1] - room).min() if piece.low is None else float(piece.low.mid())
-        high = (q[:, 1] + room).max() if piece.high is None else float(piece.high.mid())
-        steepest = max(np.abs(p[:, 1]).max(), np.abs(q[:, 1]).max(), 1e-9)
-        panels = int(min(max(4.0, (high - low) * max(0.7, steepest / (1.5 if piece.lean else 0.4))), 1000.0))
-        t, w = np.polynomial.legendre.leggauss(12)
-        edges = np.linspace(low, high, panels + 1)
-        half = 0.5 * np.diff(edges)[:, None]
-        x = (edges[:-1, None] + half * (1.0 + t)).ravel()
-        below = _log_sum(p, x)
-        log_weight = math.log(float(piece.weight.mid())) + np.log((half * w).ravel()) + _log_base(piece.lean, x).real + below.real
-        return cls(p, q, piece.lean, float(piece.weight.mid()), low, high, x, (_log_sum(q, x) - below).real, log_weight)
-
-
-def _log_base(lean: int, x: np.ndarray) -> np.ndarray:
-    return lean * x - math.log(2.0) if lean else -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
-
-
-def _log_sum(terms: np.ndarray, x: np.ndarray) -> np.ndarray:
-    exponents = terms[:, 0] + terms[:, 1] * x[..., None]
-    top = exponents.real.max(axis=-1, keepdims=True)
-    return np.log(np.exp(exponents - top).sum(axis=-1)) + top[..., 0]
 
 
 class Sketch:
@@ -68,7 +28,7 @@ class Sketch:
     def __init__(self, leaves: list[tuple[Leaf, int]], variance: float, reach: float, epsilon: float):
         self.variance, self.reach = variance, reach
         self.counts = np.array([float(count) for _, count in leaves])
-        self.densities = [[_Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
+        self.densities = [[Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
         self.atoms = [
             np.array([[math.log(float(p.mid())), float((q / p).log().mid())] for p, q in leaf.atoms]).reshape(-1, 2)
             for leaf, _ in leaves
@@ -152,15 +112,15 @@ class Sketch:
             log_mass, loss = special.logsumexp(weights + (c + 1.0) * losses), np.zeros(len(ys))
             for part in parts:
                 edges = np.linspace(part.low, part.high, 4 * cells + 1)
-                above, below = _log_sum(part.q, edges), _log_sum(part.p, edges)
+                above, below = log_sum(part.q, edges), log_sum(part.p, edges)
                 length = np.diff((above - below)[::4])
                 slope = np.abs(np.gradient(above - below, edges)) + 1e-300
-                logs = math.log(part.weight) + _log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
+                logs = math.log(part.weight) + log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
                 drop = np.minimum(np.minimum(logs[:-1], logs[1:]) - 0.1 * np.abs(np.diff(logs)), np.inf)
                 floors = np.exp(drop.reshape(cells, 4).min(axis=1) - log_mass) * length
                 u = 0.5 * np.abs(length) * ys[:, None]
                 loss += (1.0 - np.where(u < 1.0, 1.0 - u**2 / 6.0 + np.minimum(u, 1.0) ** 4 / 120.0, 1.0 / np.maximum(u, 1.0))) @ floors
-            total += count * np.log1p(-np.minimum(loss, 0.999))
+            total += count * np.log1p(-np.minimum(0.7 * loss, 0.999))
         return total
 
     def splits(self, c: float, epsilon: float) -> np.ndarray:
@@ -195,16 +155,16 @@ class Sketch:
         return np.array(calm), lively
 
 
-def _boxes(part: _Density, sigma: float, height: float, centre: float, width: float, side: float) -> tuple[np.ndarray, np.ndarray]:
+def _boxes(part: Density, sigma: float, height: float, centre: float, width: float, side: float) -> tuple[np.ndarray, np.ndarray]:
     """log sizes and angles on the shifted line and, without decay, on both ends."""
     steep = max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
     boxes = min(max(64, math.ceil(6.0 * steep * (part.high - part.low))), 2000)
     edges = np.linspace(part.low, part.high, boxes + 1)
     x, half = 0.5 * (edges[:-1] + edges[1:]), 0.5 * (edges[1] - edges[0])
     z = np.concatenate([x + 1j * height, edges[[0, -1]] + 0.5j * height])
-    above, below = _log_sum(part.q, z), _log_sum(part.p, z)
+    above, below = log_sum(part.q, z), log_sum(part.p, z)
     wide = np.append(np.full(boxes, half), [0.0, 0.0])
-    logs = (_log_base(part.lean, z) + below + sigma * (above - below)).real
+    logs = (log_base(part.lean, z) + below + sigma * (above - below)).real
     slopes = np.abs(np.gradient((sigma * above).real[:-2], x)) + np.abs(np.gradient(((sigma + 1.0) * below).real[:-2], x)) + np.abs(x)
     size = logs + wide * np.append(slopes, [0.0, 0.0])
     size += 0.5 * (height / width) ** 2 + special.log_ndtr((side * (z.real - centre) + wide) / width)
@@ -346,9 +306,8 @@ def _split_plans(
             logs, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
             with np.errstate(divide="ignore", invalid="ignore"):
                 main = logs + np.log(-np.expm1(np.minimum(rest - logs, -1e-17)))
-            plans.append(
-                {"y": float(ys[rare[0]]), "rare": True, "calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common}
-            )
+            calmest: dict[str, Any] = {"calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common}
+            plans.append({"y": float(ys[rare[0]]), "rare": True, **calmest})
     return plans
 
 

@@ -36,6 +36,7 @@ from dp_edgeworth.intervals import Interval
 if TYPE_CHECKING:
     from dp_edgeworth.checker import Verification
 
+_QUICK = 5.0  # seconds
 _FORMAT, _VERSION = "dp-edgeworth-certificate", 1
 _MARGIN = Decimal("0.05")  # of the last digit: an end that is nearer to the exact value takes the next digit
 _EXACT = Context(prec=1100, Emax=99_999, Emin=-99_999)
@@ -165,7 +166,21 @@ def certificate_of(
         json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions())
     )
     hints = _hints(claim, _target(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event)))
-    return dataclasses.replace(claim, hints=json.dumps(hints))
+    return _with_more_points(dataclasses.replace(claim, hints=json.dumps(hints)))
+
+
+def _with_more_points(certificate: Certificate) -> Certificate:
+    """The same certificate with longer lines where it is not proved otherwise, while trying is quick."""
+    hints = json.loads(certificate.hints)
+    for _ in range(5):
+        result = verify(certificate, most_seconds=_QUICK)
+        lines = [hint for hint in hints.values() if isinstance(hint, dict) and hint["method"] == "contour"]
+        if result.proved or "refuted" in (result.upper, result.lower) or not lines or result.seconds > _QUICK:
+            break
+        for hint in lines:
+            hint["last"] = min(math.ceil(1.4 * hint["last"]) + 1, 200_000)
+        certificate = dataclasses.replace(certificate, hints=json.dumps(hints))
+    return certificate
 
 
 def rounded(value: float, digits: int, direction: str) -> str:

@@ -10,6 +10,8 @@
 It works as `dp_edgeworth.checker`, as a top-level package wherever its folder is put on the path, and as a program: `python checker
 certificate.json`. Trusted are these files, python-flint with FLINT, and Python. Hints in a certificate make a proof quick; a wrong
 hint can only make it fail. A change here can make a false claim look proved: tests/checker holds what guards against that.
+
+May import: the standard library and python-flint, nothing of ours.
 """
 
 from .balls import InputError, UndecidedError

@@ -17,8 +17,11 @@ unambiguous. `--event` takes a file in the format of docs/event-json.md, of an e
 `--verify` proves a statement in ball arithmetic.
 Exit codes: 0 answered (`verify`: proved), 1 cannot be certified (not proved), 2 bad input.
 
-    options    the parser                  commands   what each command does
-    inputs     events and numbers          output     where answers go
+    options    the parser                  commands       what each command does
+    inputs     events and numbers          certificates   certify, verify, --verify
+    output     where answers go
+
+May import: every room; nothing imports it. A change here can print a number under the wrong name, and cannot make one false.
 """
 
 from __future__ import annotations

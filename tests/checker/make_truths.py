@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event
 
 from comparisons import exact
-from dp_edgeworth import certificates
+from dp_edgeworth.analysis import certificates
 
 AR, RO, RS = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.REPLACE_SPECIAL
 

@@ -128,7 +128,7 @@ def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> D
     return Directions(pair, pair.reversed())
 
 
-registry.refuse(dp_event.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
+registry.refuse(available.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
 registry.refuse(dp_event.RepeatAndSelectDpEvent, "it is known by Renyi bounds of the selection only, which no single pair attains.")
 registry.refuse(dp_event.SampledWithReplacementDpEvent,
        "how often a record is drawn is random, and its worst case differs from epsilon to epsilon.")
