@@ -31,7 +31,7 @@ from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition
 
 mpmath = pytest.importorskip("mpmath")
-from comparisons.exact import _delta_of, _directions  # noqa: E402
+from comparisons.exact.answers import _delta_of, directions  # noqa: E402
 
 REMOVE = EdgeworthIntervalAccountant().neighboring_relation
 STEP, COUNT = sampled(0.05, gaussian(1.0)), 200
@@ -44,7 +44,7 @@ def composition(event):
 
 @functools.lru_cache
 def exact_log_delta(event, epsilon):
-    return math.log(_delta_of(_directions(event, REMOVE)[0], epsilon).value)
+    return math.log(_delta_of(directions(event, REMOVE)[0], epsilon).value)
 
 
 def planned(sums, epsilon, *, period=1.0, highest=1.0, tau2=None):
