@@ -105,6 +105,16 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
     return Place(composition, rungs, log_bounds, best, epsilon, min(log_g, -1e-9), max(abs(tilt), 1e-300))
 
 
+def rough_tilts(composition: Composition, log_g: float, epsilon: float) -> np.ndarray | None:
+    """One ladder, where a normal law of the same mean and variance would have its saddle point; good enough for a Chernoff bound."""
+    start = composition.rungs(np.zeros(1))
+    mean, variance = float(start.mean[0]), float(start.variance[0])
+    if not (1e-20 < variance < 1e20 and math.isfinite(mean)):
+        return None
+    tilt = max(math.sqrt(-2.0 * min(log_g, -1e-3) / variance), (epsilon - mean) / variance)
+    return _positive(_STEPS_PER_OCTAVE * round(math.log2(tilt)))
+
+
 def _moved_ladder(composition: Composition, first: float, complement: bool,
                   move: Callable[[Rungs], int]) -> tuple[Composition, Rungs] | None:
     """The ladder around `first` (a tilt, or odds), moved as `move` says until that is 0; below rules that would be too large."""

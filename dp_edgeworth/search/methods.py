@@ -31,6 +31,7 @@ from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.reduction import Reduced, Reduction
 from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
 from dp_edgeworth.search.contours import plan, planned
+from dp_edgeworth.search.ladder import rough_tilts
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.search.whole_curves import read_all
 from dp_edgeworth.sums.composition import Composition
@@ -86,10 +87,12 @@ def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarr
 def _at_the_floor(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
     """Whether the Chernoff bound already stays below what another direction has reached."""
     left = question.open(found, floor)
-    place = question.place(problem.rest, problem.whole, int(left[len(left) // 2]))
-    if place is None or place.complement:
+    middle = int(left[len(left) // 2])
+    log_g, epsilon = question.expected(problem.whole, middle, floor)
+    tilts = rough_tilts(problem.rest, log_g, epsilon)
+    if tilts is None:
         return found
-    curve = problem.curve(chernoff.chernoff(place.composition, place.rungs.tilts))
+    curve = problem.curve(chernoff.chernoff(problem.rest, tilts))
     return found.met(question.below(curve, problem.whole, left, floor), left)
 
 

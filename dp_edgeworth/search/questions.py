@@ -83,6 +83,10 @@ class Question(abc.ABC):
         """About log G at a target."""
 
     @abc.abstractmethod
+    def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
+        """About log G and epsilon of a target that another direction has answered: its floor."""
+
+    @abc.abstractmethod
     def scale(self, found: Proved, number: int) -> float:
         """About the epsilon of a target."""
 
@@ -164,6 +168,9 @@ class EpsilonOf(Question):
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
         return float(log_targets(composition, self.targets[[number]], complement=False).logs[0])
 
+    def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
+        return float(log_targets(composition, self.targets[[number]], complement=False).logs[0]), float(floor[number])
+
     def scale(self, found: Proved, number: int) -> float:
         if found.lower[number] > 0.0:
             return float(found.estimate[number])
@@ -235,6 +242,9 @@ class DeltaAt(Question):
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
         most = float(found.upper[number]) - composition.infinite_mass
         return math.log(most) if most > 0.0 else -745.0
+
+    def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
+        return math.log(max(float(floor[number]), 1e-300)), abs(float(self.targets[number]))
 
     def scale(self, found: Proved, number: int) -> float:
         return abs(float(self.targets[number]))
