@@ -49,6 +49,7 @@ MUTATIONS = (
     Mutation("calm outcomes", "+ sums.calm(epsilon) +", "+"),
     Mutation("tail", "+ sums.missing\n", "\n"),
     Mutation("tail, upper", "+ [(self.high, None)] * (piece.high is None)", ""),
+    Mutation("tail, lower", "gaps = [(None, self.low)] * (piece.low is None) + ", "gaps = "),
     Mutation("tail of Chernoff's bound", "(infinite + missing + kappa(c)", "(infinite + kappa(c)"),
     Mutation("rule, real", "return total + (-error).union(error)", "return total"),
     Mutation("rule, on the line", "return [value + acb(spread, spread) for value in", "return [value for value in"),

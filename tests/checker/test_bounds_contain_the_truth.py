@@ -239,3 +239,28 @@ def _integral(piece, epsilon):
         middle = (lower + upper) / 2
         lower, upper = (lower, middle) if float(piece.loss(acb(middle)).real.mid()) > epsilon else (middle, upper)
     return acb.integral(excess, acb(upper), acb(high)).real
+
+
+@pytest.mark.parametrize("reach", [1.5, 3.0])
+def test_what_is_cut_off_is_counted_on_both_sides(reach):
+    """Q = 0.7 N(0, 1) + 0.3 N(1, 1) outside the ends of the rule."""
+    with working_bits(128), mp.workdps(30):
+        line = validated(Line(**{**FINE, "reach": reach}))
+        rule = Transform(sampled(), line).rules[0]
+        low, high = mp.mpf(float(rule.low)), mp.mpf(float(rule.high))
+        parts = [(mp.mpf(0.3), 1), (1 - mp.mpf(0.3), 0)]
+        wanted = mp.fsum(w * (mp.ncdf(low - shift) + mp.ncdf(shift - high)) for w, shift in parts)
+        assert abs(rule.missing - arb(mp.nstr(wanted, 28))) < arb("1e-25")
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("low", "high"), [(-3.0, 0.0), (-1.0, 2.0), (0.5, 4.0)])
+def test_the_floor_of_a_cell_is_below_its_density(direction, low, high):
+    """The density of the tilted loss, r / l', in mpmath at many points of the cell."""
+    with working_bits(128), mp.workdps(20):
+        piece, sign = sampled(direction).pieces[0], 1 if direction == "remove" else -1
+        floor = float(envelope._floor(piece, ball(low), ball(high), arb(2.5)))
+        ratio = lambda x: mp.mpf(0.7) + mp.mpf(0.3) * mp.exp(sign * x - mp.mpf(1) / 2)  # noqa: E731
+        power = mp.mpf(2.5) if sign > 0 else mp.mpf(-1.5)
+        slope = lambda x: mp.mpf(0.3) * mp.exp(sign * x - mp.mpf(1) / 2) / ratio(x)  # noqa: E731
+        assert 0 < floor <= min(mp.npdf(x) * ratio(x) ** power / slope(x) for x in mp.linspace(low, high, 101))
