@@ -54,11 +54,16 @@ def test_the_hard_regime_at_four_digits(p, noise, steps, delta):
     assert dp_edgeworth.verify(certificate).proved
 
 
-@pytest.mark.parametrize(("event", "relation"), [
-    (repeated(sampled(0.1, gaussian(2.0)), 50), RO), (repeated(dpa.SampledWithoutReplacementDpEvent(1000, 30, gaussian(1.5)), 40), RO),
-    (repeated(dpa.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 1.2), 30), AR), (repeated(dpa.RandomizedResponseDpEvent(0.5, 3), 20), RS),
-    (dpa.ComposedDpEvent([repeated(laplace(3.0), 20), repeated(sampled(0.05, gaussian(1.0)), 100), gaussian(4.0)]), AR),
-])
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (repeated(sampled(0.1, gaussian(2.0)), 50), RO),
+        (repeated(dpa.SampledWithoutReplacementDpEvent(1000, 30, gaussian(1.5)), 40), RO),
+        (repeated(dpa.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 1.2), 30), AR),
+        (repeated(dpa.RandomizedResponseDpEvent(0.5, 3), 20), RS),
+        (dpa.ComposedDpEvent([repeated(laplace(3.0), 20), repeated(sampled(0.05, gaussian(1.0)), 100), gaussian(4.0)]), AR),
+    ],
+)
 def test_other_leaves_and_mixed_trees(event, relation):
     certificate = dp_edgeworth.certify(event, target_delta=1e-5, neighboring_relation=relation, digits=5)
     assert dp_edgeworth.verify(certificate).proved
@@ -87,15 +92,26 @@ def test_a_false_end_is_refuted():
     assert dp_edgeworth.verify(dataclasses.replace(certificate, lower="10.0537")).lower == "refuted"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"target_delta": 1e-5, "target_epsilon": 1.0}, {"target_delta": 2.0}, {"target_epsilon": -1.0},
-                                       {"target_delta": 1e-5, "digits": 0}, {"target_delta": 1e-5, "digits": 50}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"target_delta": 1e-5, "target_epsilon": 1.0},
+        {"target_delta": 2.0},
+        {"target_epsilon": -1.0},
+        {"target_delta": 1e-5, "digits": 0},
+        {"target_delta": 1e-5, "digits": 50},
+    ],
+)
 def test_bad_parameters(arguments):
     with pytest.raises(ValueError):
         dp_edgeworth.certify(BASE, **arguments)
 
 
-@pytest.mark.parametrize(("event", "delta", "ends"), [
-    (dpa.NonPrivateDpEvent(), 1e-5, None), (dpa.NoOpDpEvent(), 1e-5, ("0", "0")), (gaussian(1.0), 0.9, ("0", "0"))])
+@pytest.mark.parametrize(
+    ("event", "delta", "ends"),
+    [(dpa.NonPrivateDpEvent(), 1e-5, None), (dpa.NoOpDpEvent(), 1e-5, ("0", "0")), (gaussian(1.0), 0.9, ("0", "0"))],
+)
 def test_trivial_answers(event, delta, ends):
     certificate = dp_edgeworth.certify(event, target_delta=delta)
     assert dp_edgeworth.verify(certificate).proved
