@@ -12,22 +12,24 @@ import hashlib
 import math
 
 import numpy as np
-from scipy import signal
 
 from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+
+_LONGEST = 5000.0  # e to this power is a long double; losses further apart are looked at in turn
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LatticePair(Pllr):
-    """The pair with losses spacing * (first + k), k = 0, 1, ..., and the masses of the module's header.
+    """The pair with losses spacing * indices, and the masses of the module's header.
 
     Attributes:
+      indices: increasing integers, 0 among them.
       lost_mass: P-mass of L = -inf. infinite_mass: Q-mass of L = +inf.
       below: a pair with less loss than the true one, where this one was made by rounding up; None where this one is exact.
     """
 
     spacing: float
-    first: int
+    indices: np.ndarray
     masses: np.ndarray
     lost_mass: float = 0.0
     infinite_mass: float = 0.0
@@ -37,15 +39,16 @@ class LatticePair(Pllr):
     lost_mass_error = 0.0
 
     def __post_init__(self) -> None:
-        masses = np.array(self.masses, float)
-        masses.setflags(write=False)
-        object.__setattr__(self, "masses", masses)
+        for name, kind in (("indices", np.int64), ("masses", np.float64)):
+            values = np.array(getattr(self, name), kind)
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        numbers = np.array([self.spacing, float(self.first), self.lost_mass, self.infinite_mass])
+        numbers = np.array([self.spacing, self.lost_mass, self.infinite_mass])
         text = repr(self.below).encode()  # the same in every process, as a hash is not
-        return hashlib.blake2b(numbers.tobytes() + self.masses.tobytes() + text, digest_size=24).digest()
+        return hashlib.blake2b(numbers.tobytes() + self.indices.tobytes() + self.masses.tobytes() + text, digest_size=24).digest()
 
     def __hash__(self) -> int:
         return hash(self._identity)
@@ -55,10 +58,6 @@ class LatticePair(Pllr):
 
     def __repr__(self) -> str:
         return f"LatticePair(spacing={self.spacing!r}, atoms={len(self.masses)}, identity={self._identity.hex()[:16]})"
-
-    @property
-    def indices(self) -> np.ndarray:
-        return np.arange(self.first, self.first + len(self.masses))
 
     @functools.cached_property
     def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +69,7 @@ class LatticePair(Pllr):
     @functools.cached_property
     def mirror(self) -> bool:  # type: ignore[override]
         """Whether the masses read backwards are the same."""
-        return (self.lost_mass == self.infinite_mass and self.first == -int(self.indices[-1])
+        return (self.lost_mass == self.infinite_mass and np.array_equal(self.indices, -self.indices[::-1])
                 and np.array_equal(self.masses, self.masses[::-1]) and (self.below is None or self.below.mirror))
 
     @property
@@ -98,54 +97,74 @@ class LatticePair(Pllr):
         return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
 
     @functools.cached_property
-    def node_profiles(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """H(e^{j a}) and -e^{j a} H'(e^{j a} +) at j = 0, 1, ... of (P, Q), then the same of (Q, P)."""
-        backwards = np.arange(-int(self.indices[-1]), -self.first + 1)
-        return (*node_profile(self.spacing, self.indices, self.masses, self.infinite_mass),
-                *node_profile(self.spacing, backwards, self.masses[::-1], self.lost_mass))
+    def _sides(self) -> tuple[NodeProfile, NodeProfile]:
+        return NodeProfile.of(self), NodeProfile.of(self, mirrored=True)
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        return self._log_stick(np.asarray(epsilon, float), *self.node_profiles)
+        return _log_stick(np.asarray(epsilon, float), *self._sides)
 
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        here, slopes, there, other_slopes = self.node_profiles
-        return self._log_stick(np.asarray(epsilon, float), there, other_slopes, here, slopes)
-
-    def _log_stick(self, eps: np.ndarray, here: np.ndarray, slopes: np.ndarray, there: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """log H, from the nodes of its own side; for eps < 0 by the mirror identity H(x) = 1 - x + x H_mirrored(1/x)."""
-        with np.errstate(divide="ignore", under="ignore"):
-            mirrored = _between(self.spacing, -np.minimum(eps, 0.0), there, other)
-            low = np.exp(np.minimum(eps, 0.0)) * mirrored - np.expm1(np.minimum(eps, 0.0))
-            return np.log(np.minimum(np.where(eps < 0.0, low, _between(self.spacing, np.maximum(eps, 0.0), here, slopes)), 1.0))
+        return _log_stick(np.asarray(epsilon, float), *self._sides[::-1])
 
 
-def node_profile(spacing: float, indices: np.ndarray, masses: np.ndarray, infinite: float) -> tuple[np.ndarray, np.ndarray]:
-    """H(x_j) = E_P[(R - x_j)_+] + infinite and T_j = x_j P(x_j < R < inf) at x_j = e^{j a}, j = 0, ..., from sums of positive terms.
+@dataclasses.dataclass(frozen=True)
+class NodeProfile:
+    """H(x_j) = E_P[(R - x_j)_+] + infinite and T_j = x_j P(x_j < R < inf) at x_j = e^{j a}, j = 0 and where atoms are above it.
 
-        T_j = e^{-a} (T_{j+1} + q_{j+1}),        H_j = H_{j+1} + (1 - e^{-a}) (T_{j+1} + q_{j+1}) = H_{j+1} + (e^a - 1) T_j.
+        T_j = e^{-gap} (T_next + q_next),        H_j = H_next + (1 - e^{-gap}) (T_next + q_next),
 
-    In long doubles: relative error 2 n 2^{-64} where these have 64 bits.
+    sums of positive terms, in long doubles: relative error 4 n units in their last place.
     """
-    above = masses[indices > 0].astype(np.longdouble)
-    step = np.longdouble(spacing)
-    if len(above):
-        steps = signal.lfilter([np.longdouble(1.0)], [np.longdouble(1.0), -np.exp(-step)], above[::-1])
-        tails = np.concatenate([[np.longdouble(0.0)], np.exp(-step) * steps])[::-1]
-        sticks = infinite + np.concatenate([[np.longdouble(0.0)], np.cumsum(-np.expm1(-step) * steps)])[::-1]
-    else:
-        tails, sticks = np.zeros(1, np.longdouble), np.full(1, infinite, np.longdouble)
-    start = max(int(indices[0]) - 1, 0) if len(above) else 0
-    if start:  # no atoms at the first positive indices: H is linear there
-        gaps = np.arange(start) - start
-        sticks = np.concatenate([sticks[0] + tails[0] * -np.expm1(step * gaps), sticks])
-        tails = np.concatenate([tails[0] * np.exp(step * gaps), tails])
-    return sticks, tails
+
+    spacing: float
+    indices: np.ndarray
+    sticks: np.ndarray
+    tails: np.ndarray
+
+    @classmethod
+    def of(cls, pair: LatticePair, mirrored: bool = False) -> NodeProfile:
+        sign, infinite = (-1, pair.lost_mass) if mirrored else (1, pair.infinite_mass)
+        indices, masses = sign * pair.indices[::sign], pair.masses[::sign]
+        above = indices > 0
+        indices = np.concatenate([[0], indices[above]])
+        masses = np.concatenate([[0.0], masses[above]]).astype(np.longdouble)
+        tails = _tails(pair.spacing, indices, masses)
+        steps = -np.expm1(-np.longdouble(pair.spacing) * np.diff(indices)) * (tails[1:] + masses[1:])
+        sticks = np.longdouble(infinite) + np.concatenate([np.cumsum(steps[::-1])[::-1], [np.longdouble(0.0)]])
+        return cls(pair.spacing, indices, sticks, tails)
+
+    def at(self, eps: np.ndarray) -> np.ndarray:
+        """H(e^eps), eps >= 0, as long doubles: linear in e^eps between two nodes, H_next + (e^{next} - e^eps) P(R > e^eps)."""
+        last = len(self.indices) - 1
+        losses = self.spacing * self.indices
+        index = np.clip(np.searchsorted(losses, eps, side="right") - 1, 0, max(last - 1, 0))
+        following = np.minimum(index + 1, last)
+        rest = np.maximum(losses[following] - eps, 0.0)
+        gaps = np.longdouble(self.spacing) * (self.indices[following] - self.indices[index])
+        inside = self.sticks[following] + self.tails[index] * np.exp(np.minimum(gaps, _LONGEST)) * -np.expm1(-rest)
+        return np.where(eps >= losses[last], self.sticks[last], inside)
 
 
-def _between(spacing: float, eps: np.ndarray, sticks: np.ndarray, tails: np.ndarray) -> np.ndarray:
-    """H(e^eps), linear in e^eps between two nodes: H_{j+1} + (e^{(j+1) a} - e^eps) P(R > e^eps)."""
-    last = len(sticks) - 1
-    index = np.clip(np.floor(eps / spacing), 0, max(last - 1, 0)).astype(int)
-    rest = np.maximum(spacing * (index + 1) - eps, 0.0)
-    inside = sticks[np.minimum(index + 1, last)] + tails[index] * math.exp(spacing) * -np.expm1(-rest)
-    return np.where(eps >= spacing * last, sticks[last], inside).astype(float)
+def _tails(spacing: float, indices: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """T at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""
+    losses = np.longdouble(spacing) * indices
+    blocks = np.floor((losses / _LONGEST).astype(float)).astype(np.int64)
+    tails = np.zeros(len(indices), np.longdouble)
+    carried, last = np.longdouble(0.0), losses[-1]  # T + q at the first node of the block on the right
+    for block in np.unique(blocks)[::-1]:
+        here = np.flatnonzero(blocks == block)
+        base = losses[here[0]]
+        p = masses[here] * np.exp(base - losses[here])
+        beyond = carried * np.exp(base - last)
+        sums = np.concatenate([np.cumsum(p[:0:-1])[::-1], [np.longdouble(0.0)]]) + beyond
+        tails[here] = np.exp(losses[here] - base) * sums
+        carried, last = tails[here[0]] + masses[here[0]], base
+    return tails
+
+
+def _log_stick(eps: np.ndarray, here: NodeProfile, there: NodeProfile) -> np.ndarray:
+    """log H, from the nodes of its own side; for eps < 0 by the mirror identity H(x) = 1 - x + x H_mirrored(1/x)."""
+    low = np.minimum(eps, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        below = np.exp(low) * there.at(-low) - np.expm1(low)
+        return np.log(np.minimum(np.where(eps < 0.0, below, here.at(np.maximum(eps, 0.0))), 1.0)).astype(float)
