@@ -1,4 +1,4 @@
-"""A leaf that is known by a Renyi curve, maybe beside a pair; and what a composition with such leaves is.
+"""Leaves whose event allows many mechanisms, known from above by a Renyi curve or a pair or both; and compositions with such leaves.
 
 Curves are added first, then become one profile, then one pair (`renyi_curves`, `profile_pair`). That pair may be composed with the
 pairs of all other leaves in whatever order they ran: a leaf with a fixed dominating pair is a draw from that pair, which depends on
@@ -6,7 +6,8 @@ nothing that came before, followed by a kernel that does not see the data (Black
 Renyi leaves are one adaptive composition with the curve sum k_i. Required: kinds, pairs, curves and counts fixed in advance; every
 pair and every curve holds for every history.
 
-A leaf that has both, a pair and a curve, counts as either: two valid upper ends, of which the smaller one is kept.
+A leaf that has both, a pair and a curve, counts as either: two valid upper ends, of which the smaller one is kept. From below every
+mechanism that the event allows is a bound, so the largest of several is.
 """
 
 from __future__ import annotations
@@ -28,63 +29,76 @@ _LOG_USUAL, _LOG_LEAST = -45.0, -660.0  # profiles as small as the first are met
 
 
 @dataclasses.dataclass(frozen=True)
-class RenyiLeaf(Pllr):
-    """One use of a mechanism that is known by a curve, in either direction.
+class ClassLeaf(Pllr):
+    """One use of some mechanism of a class, in either direction.
 
     Attributes:
-      curve: the Renyi curve.
-      pair: a pair that dominates it as well, or None.
-      below: a mechanism of the class, for the lower end.
-      others: more mechanisms of the class, one of which may have more loss at some epsilon.
+      members: mechanisms of the class, for the lower end.
+      curve: a Renyi curve of all of them, or None.
+      pair: a pair that dominates all of them, or None; one of the two is there.
       attained: whether `pair` is, for one use, the largest delta of the class at every epsilon.
     """
 
-    curve: RenyiCurve
-    pair: Pllr | None
-    below: Pllr
-    others: tuple[Pllr, ...] = ()
+    members: tuple[Pllr, ...]
+    curve: RenyiCurve | None = None
+    pair: Pllr | None = None
     attained: bool = False
     mirror = True
 
     @property
-    def dominated(self) -> Pllr:
-        return self.below
+    def _above(self) -> Pllr:
+        if self.pair is not None:
+            return self.pair
+        assert self.curve is not None
+        return pair_of_curve(SumOfCurves(((self.curve, 1),)))
 
     @property
-    def atomic(self) -> bool:  # type: ignore[override]
-        return True
+    def dominated(self) -> Pllr:
+        return self.members[0]
+
+    @property
+    def infinite_mass(self) -> float:  # type: ignore[override]
+        return self._above.infinite_mass
+
+    @property
+    def lost_mass(self) -> float:  # type: ignore[override]
+        return self._above.lost_mass
+
+    @property
+    def loss_scale(self) -> float:
+        return self._above.loss_scale
 
     def rule(self, demand: Demand) -> Rule:
-        return (self.pair or pair_of_curve(SumOfCurves(((self.curve, 1),)))).rule(demand)
+        return self._above.rule(demand)
 
 
-def split(counts: Mapping[Pllr, int]) -> tuple[dict[Pllr, int], dict[RenyiLeaf, int]]:
-    """Leaves with a pair only, and those with a curve."""
-    curves = {leaf: count for leaf, count in counts.items() if isinstance(leaf, RenyiLeaf)}
-    return {leaf: count for leaf, count in counts.items() if leaf not in curves}, curves
+def classes(counts: Mapping[Pllr, int]) -> dict[ClassLeaf, int]:
+    """The leaves of which the event allows many mechanisms."""
+    return {leaf: count for leaf, count in counts.items() if isinstance(leaf, ClassLeaf)}
 
 
-def folded(counts: Mapping[Pllr, int], use_pairs: bool) -> dict[Pllr, int]:
-    """The same composition with pairs only: every curve in one pair; leaves that have a pair of their own keep it if `use_pairs`."""
-    result, leaves = split(counts)
+def folded(counts: Mapping[Pllr, int], use_pairs: bool = True) -> dict[Pllr, int]:
+    """A composition of pairs that dominates: all curves in one pair; leaves that have a pair as well keep it if `use_pairs`."""
+    result: dict[Pllr, int] = {}
     curves: dict[RenyiCurve, int] = {}
-    for leaf, count in leaves.items():
-        if use_pairs and leaf.pair is not None:
-            result[leaf.pair] = result.get(leaf.pair, 0) + count
-        else:
+    for leaf, count in counts.items():
+        if not isinstance(leaf, ClassLeaf):
+            result[leaf] = result.get(leaf, 0) + count
+        elif leaf.curve is not None and not (use_pairs and leaf.pair is not None):
             curves[leaf.curve] = curves.get(leaf.curve, 0) + count
+        elif leaf.pair is not None:
+            result[leaf.pair] = result.get(leaf.pair, 0) + count
     if curves:
-        result[pair_of_curve(SumOfCurves.of(curves))] = 1
+        pair = pair_of_curve(SumOfCurves.of(curves))
+        result[pair] = result.get(pair, 0) + 1
     return result
 
 
-def below(counts: Mapping[Pllr, int], choice: int | None = None) -> dict[Pllr, int]:
-    """Mechanisms that the events allow: `below` of every leaf, or the one of `others` with the number `choice`."""
+def members(counts: Mapping[Pllr, int], number: int = 0) -> dict[Pllr, int]:
+    """A composition that the events allow: of every class the member of this number, counted round."""
     result: dict[Pllr, int] = {}
     for leaf, count in counts.items():
-        one = leaf.dominated
-        if choice is not None and isinstance(leaf, RenyiLeaf) and leaf.others:
-            one = leaf.others[choice % len(leaf.others)]
+        one = leaf.members[number % len(leaf.members)] if isinstance(leaf, ClassLeaf) else leaf.dominated
         result[one] = result.get(one, 0) + count
     return result
 
