@@ -19,9 +19,11 @@ from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.class_leaf import classes, folded, members
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.paper import estimate, finite_sample
+from dp_edgeworth.profiles import worst_case
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.search import conversion, quick
 from dp_edgeworth.sums.composition import Composition
@@ -123,7 +125,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
-        remove, add = map(_ordered, self._counts)
+        remove, add = (_ordered(folded(counts)) for counts in self._counts)
         return [Composition(remove)] if remove == add else [Composition(remove), Composition(add)]
 
     def _answer(self, name: str, value: Any, high: float, constants: tuple[float, float], bounds: Any) -> Bounds:
@@ -139,7 +141,13 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any) -> Bounds:
-        return self._answer("target_epsilon", target_epsilon, math.inf, (1.0, 0.0), self._delta_bounds)
+        """At epsilons of either sign: both directions together are their own mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+        epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
+        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
+        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)
+        with np.errstate(under="ignore"):
+            mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
+        return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
@@ -226,6 +234,24 @@ class EdgeworthIntervalAccountant(_EventAccountant):
         """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
         return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
 
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """Proved upper bounds of the true positive rate of any attack with these false positive rates; a float for a float.
+
+        `deltas` is accepted for `PLDAccountant`'s sake and not needed: no curve is sampled.
+        """
+        return 1.0 - np.asarray(self.get_tradeoff(false_positive_rates).lower) if np.ndim(false_positive_rates) else (
+            1.0 - self.get_tradeoff(false_positive_rates).lower)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The smallest mu whose Gaussian trade-off allows the true positive rates at these false positive rates, a proved upper bound.
+
+        At all rates from 1e-10 on where none are given, see `get_gdp_mu`. `deltas` is accepted and not needed.
+        """
+        if false_positive_rates is None:
+            return self.get_gdp_mu()
+        rates = np.atleast_1d(validation.array_in("false_positive_rates", false_positive_rates, 0.0, 1.0))
+        return tradeoff.largest_gaussian_shift(rates, np.atleast_1d(self.get_tradeoff(rates).lower))
+
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
         if self._non_private or not self._counts[0]:
@@ -235,6 +261,8 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
+        if classes(self._counts[0]):
+            return worst_case.epsilon_bounds(self._tables, deltas, self._tolerance)
         if len(deltas) == 1:
             found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
             if found is not None:
@@ -248,21 +276,22 @@ class EdgeworthIntervalAccountant(_EventAccountant):
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._directions(), epsilons, self._method)
+        if classes(self._counts[0]):
+            return worst_case.delta_bounds(self._tables, epsilons, self._tolerance)
         return conversion.delta_bounds(self._directions(), epsilons, self._tolerance)
+
+    @property
+    def _tables(self) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
+        return _ordered(self._counts[0]), _ordered(self._counts[1])
 
     def _directions(self) -> list[Direction]:
         """Each direction with the composition that is known to have at most its loss."""
-        return [Direction(upper, _dominated(upper)) for upper in self._compositions()]
+        return [Direction(upper, _dominated(upper, counts)) for upper, counts in zip(self._compositions(), self._counts, strict=False)]
 
 
-def _dominated(composition: Composition) -> Composition:
+def _dominated(composition: Composition, counts: dict[Pllr, int]) -> Composition:
     """A composition with at most the true loss: the same one where every pair is exact."""
-    if all(pllr.dominated is pllr for pllr in composition.counts):
-        return composition
-    counts: dict[Pllr, int] = {}
-    for pllr, count in composition.counts.items():
-        counts[pllr.dominated] = counts.get(pllr.dominated, 0) + count
-    return Composition(counts)
+    return composition if all(pllr.dominated is pllr for pllr in counts) else Composition(_ordered(members(counts)))
 
 
 class ApproximateEdgeworthAccountant(_EventAccountant):

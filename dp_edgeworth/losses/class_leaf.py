@@ -19,10 +19,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.profile_pair import dominating_pair
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, epsilon_of, log_profile
+from dp_edgeworth.losses.rules import Demand, Rule
 
 _NODES, _MOST_NODES = 2048, 8192
 _LOG_USUAL, _LOG_LEAST = -45.0, -660.0  # profiles as small as the first are met often; below the second there are hardly floats
@@ -44,32 +46,37 @@ class ClassLeaf(Pllr):
     pair: Pllr | None = None
     attained: bool = False
     mirror = True
+    atomic = True
 
-    @property
-    def _above(self) -> Pllr:
+    @functools.cached_property
+    def above(self) -> Pllr:
+        """A pair that dominates one use."""
         if self.pair is not None:
             return self.pair
-        assert self.curve is not None
+        if self.curve is None:
+            raise ValueError("`curve` or `pair` must be there. Found neither.")
         return pair_of_curve(SumOfCurves(((self.curve, 1),)))
 
-    @property
-    def dominated(self) -> Pllr:
-        return self.members[0]
+    dominated = property(lambda self: self.members[0])
+    supremum = property(lambda self: self.above.supremum)
+    infimum = property(lambda self: self.above.infimum)
+    infinite_mass = property(lambda self: self.above.infinite_mass)
+    lost_mass = property(lambda self: self.above.lost_mass)
+    loss_scale = property(lambda self: self.above.loss_scale)
+    top_mass = 0.0
+    bottom_mass = 0.0
 
-    @property
-    def infinite_mass(self) -> float:  # type: ignore[override]
-        return self._above.infinite_mass
+    def largest_kept(self, log_tail: float) -> float:
+        return self.above.largest_kept(log_tail)
 
-    @property
-    def lost_mass(self) -> float:  # type: ignore[override]
-        return self._above.lost_mass
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return self.above.log_hockey_stick(epsilon)
 
-    @property
-    def loss_scale(self) -> float:
-        return self._above.loss_scale
+    def cells(self, step: float, log_tail: float) -> Cells | None:
+        return self.above.cells(step, log_tail)
 
     def rule(self, demand: Demand) -> Rule:
-        return self._above.rule(demand)
+        return self.above.rule(demand)
 
 
 def classes(counts: Mapping[Pllr, int]) -> dict[ClassLeaf, int]:

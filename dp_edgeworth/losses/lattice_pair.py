@@ -13,7 +13,9 @@ import math
 
 import numpy as np
 
-from dp_edgeworth.losses.pllr import Demand, Pllr, Rule
+from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import Demand, Rule
 
 _LONGEST = 5000.0  # e to this power is a long double; losses further apart are looked at in turn
 
@@ -37,6 +39,8 @@ class LatticePair(Pllr):
     atomic = True
     infinite_mass_error = 0.0
     lost_mass_error = 0.0
+    top_mass = 0.0  # known to rounding only
+    bottom_mass = 0.0
 
     def __post_init__(self) -> None:
         for name, kind in (("indices", np.int64), ("masses", np.float64)):
@@ -67,13 +71,13 @@ class LatticePair(Pllr):
         return np.log(self.masses[kept]) - np.maximum(losses, 0.0), losses
 
     @functools.cached_property
-    def mirror(self) -> bool:  # type: ignore[override]
+    def mirror(self) -> bool:
         """Whether the masses read backwards are the same."""
         return (self.lost_mass == self.infinite_mass and np.array_equal(self.indices, -self.indices[::-1])
                 and np.array_equal(self.masses, self.masses[::-1]) and (self.below is None or self.below.mirror))
 
     @property
-    def supremum(self) -> float:  # type: ignore[override]
+    def supremum(self) -> float:
         return math.inf if self.infinite_mass else self.finite_supremum
 
     @property
@@ -81,7 +85,7 @@ class LatticePair(Pllr):
         return float(self._log_finite[1].max(initial=-math.inf))
 
     @property
-    def infimum(self) -> float:  # type: ignore[override]
+    def infimum(self) -> float:
         return -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf))
 
     @property
@@ -91,6 +95,12 @@ class LatticePair(Pllr):
     @property
     def loss_scale(self) -> float:
         return float(np.abs(self._log_finite[1]).max(initial=0.0))
+
+    def largest_kept(self, log_tail: float) -> float:
+        return self.finite_supremum
+
+    def cells(self, step: float, log_tail: float) -> Cells:
+        return Cells.of_atoms(self.rule(Demand()))
 
     def rule(self, demand: Demand) -> Rule:
         log_p, losses = self._log_finite

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.pllr import reverse
+from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
 
 mpmath.mp.dps = 40

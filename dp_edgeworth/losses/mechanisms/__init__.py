@@ -21,7 +21,7 @@ To add an event class of your own, register a function that returns its pair:
 1.098612289
 """
 
-from dp_edgeworth.losses.mechanisms import additive, discrete, sampled
+from dp_edgeworth.losses.mechanisms import additive, curves, discrete, sampled
 from dp_edgeworth.losses.mechanisms.registry import (
            NO_LOSS,
            NON_PRIVATE,
@@ -31,5 +31,5 @@ from dp_edgeworth.losses.mechanisms.registry import (
            register_mechanism,
 )
 
-__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "UnsupportedLeafError", "additive", "directions", "discrete", "register_mechanism",
-           "sampled"]
+__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "UnsupportedLeafError", "additive", "curves", "directions", "discrete",
+           "register_mechanism", "sampled"]

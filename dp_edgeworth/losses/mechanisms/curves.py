@@ -1,4 +1,4 @@
-"""Events that are known by a curve: profiles, Renyi divergences, zCDP, and the selection mechanisms and discrete noise of dp-accounting.
+"""Events that are known by a curve: profiles, Renyi divergences, zCDP, the selection mechanisms and discrete noise of dp-accounting.
 
     ProfileDpEvent                  a pair on the hull of its points
     RenyiDpEvent, ZCDpEvent         Renyi curves; from below, the Gaussian of the same rho
@@ -21,11 +21,24 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.own_events import ProfileDpEvent, RenyiDpEvent
-from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.bounded_range import exponential_mechanism, permute_and_flip
 from dp_edgeworth.losses.class_leaf import ClassLeaf
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.mechanisms import NO_LOSS, NON_PRIVATE, Directions, register_mechanism
+from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussian, epsilon_delta
+from dp_edgeworth.losses.mechanisms.registry import (
+    AR,
+    NO_LOSS,
+    NON_PRIVATE,
+    RS,
+    Directions,
+    UnsupportedLeafError,
+    both,
+    mirrored,
+    register_if_known,
+    register_mechanism,
+    require,
+)
+from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated, ZeroConcentrated
 from dp_edgeworth.losses.user_profile import pair_of_points
@@ -34,28 +47,24 @@ _SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squa
 _DOWN = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 
-def _both(leaf: Pllr) -> Directions:
-    return Directions(leaf, leaf)
-
-
-@register_mechanism(dp_event.ZCDpEvent)
+@register_mechanism(dp_event.ZCDpEvent, samplable=True)
 def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Directions:
     """(xi, rho)-zCDP; with rho = 0 it is pure DP with epsilon xi."""
     rho, xi = validation.at_least_zero("rho", event.rho), validation.at_least_zero("xi", event.xi)
     if math.isinf(rho) or math.isinf(xi):
         return NON_PRIVATE
     if rho == 0.0:
-        return mechanisms.directions_of(mechanisms.epsilon_delta_pair(xi, 0.0))
+        return both(epsilon_delta(xi, 0.0))
     return zero_concentrated(rho, xi)
 
 
 def zero_concentrated(rho: float, xi: float = 0.0, member: Pllr | None = None) -> Directions:
     """All (xi, rho)-zCDP mechanisms, 0 < rho < inf; the Gaussian with mu^2 = 2 rho is one of them."""
-    member = member or mechanisms.gaussian_pair(math.sqrt(2.0 * rho) * _DOWN).dominated
-    return _both(ClassLeaf((member,), ZeroConcentrated(rho, xi)))
+    member = member or normal(math.sqrt(2.0 * rho) * _DOWN).dominated
+    return mirrored(ClassLeaf((member,), ZeroConcentrated(rho, xi)))
 
 
-@register_mechanism(RenyiDpEvent)
+@register_mechanism(RenyiDpEvent, samplable=True)
 def _renyi(event: RenyiDpEvent, relation: NeighboringRelation) -> Directions:
     return renyi(event.orders, event.values)
 
@@ -63,7 +72,8 @@ def _renyi(event: RenyiDpEvent, relation: NeighboringRelation) -> Directions:
 def renyi(orders: Any, values: Any) -> Directions:
     """All mechanisms with these Renyi divergences; nothing is known from below."""
     alphas = np.array([validation.finite(f"orders[{i}]", order) for i, order in enumerate(validation.sequence("orders", orders))])
-    bounds = np.array([validation.at_least_zero(f"values[{i}]", value) for i, value in enumerate(validation.sequence("values", values))])
+    listed = validation.sequence("values", values)
+    bounds = np.array([validation.at_least_zero(f"values[{i}]", value) for i, value in enumerate(listed)])
     if len(alphas) != len(bounds):
         raise ValueError(f"`values` must be as many as `orders`, {len(alphas)}. Found {len(bounds)}.")
     if not (alphas[0] > 1.0 and np.all(np.diff(alphas) > 0.0)):
@@ -73,7 +83,7 @@ def renyi(orders: Any, values: Any) -> Directions:
         return NON_PRIVATE
     if not np.any(bounds[np.isfinite(bounds)]):
         return NO_LOSS
-    return _both(ClassLeaf((NO_LOSS.remove,), curve))
+    return mirrored(ClassLeaf((NO_LOSS.remove,), curve))
 
 
 def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
@@ -82,38 +92,41 @@ def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
     return Tabulated.of(orders[kept], values[kept]) if kept.any() else None
 
 
-@register_mechanism(ProfileDpEvent)
+@register_mechanism(ProfileDpEvent, samplable=True)
 def _profile(event: ProfileDpEvent, relation: NeighboringRelation) -> Directions:
     """The pair of its points, which is its own mirror image."""
     pair = pair_of_points(event.epsilons, event.deltas, event.lower_deltas)
-    return NO_LOSS if pair is None else _both(pair)
+    return NO_LOSS if pair is None else mirrored(pair)
 
 
+@register_if_known("ExponentialMechanismDpEvent", samplable=True)
 def _exponential(event: Any, relation: NeighboringRelation) -> Directions:
     """`epsilon` is the range of the loss, as in dp-accounting."""
     epsilon = validation.at_least_zero("epsilon", event.epsilon)
     if epsilon == 0.0:
         return NO_LOSS
     if not _SMALLEST <= epsilon <= _LARGEST:  # pure DP is above it, nothing is below it
-        above = NON_PRIVATE if epsilon > _LARGEST else mechanisms.directions_of(mechanisms.epsilon_delta_pair(epsilon, 0.0))
-        return above if math.isinf(epsilon) else _both(ClassLeaf((NO_LOSS.remove,), pair=above.remove))
-    return _both(exponential_mechanism(epsilon))
+        above = NON_PRIVATE if epsilon > _LARGEST else both(epsilon_delta(epsilon, 0.0))
+        return above if math.isinf(epsilon) else mirrored(ClassLeaf((NO_LOSS.remove,), pair=above.remove))
+    return mirrored(exponential_mechanism(epsilon))
 
 
+@register_if_known("PermuteAndFlipDpEvent", samplable=True)
 def _permute_and_flip(event: Any, relation: NeighboringRelation) -> Directions:
-    found = mechanisms.laplace_pair(validation.at_least_zero("epsilon", event.epsilon))
+    found = laplace(validation.at_least_zero("epsilon", event.epsilon))
     if isinstance(found.remove, LaplaceShift):
-        return _both(permute_and_flip(found.remove.mu, found.remove))
+        return mirrored(permute_and_flip(found.remove.mu, found.remove))
     return found
 
 
+@register_if_known("DiscreteGaussianDpEvent", samplable=True)
 def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
     """e^{-x^2 / (2 sigma^2)} on the integers, in any dimension; `sensitivity` is that in l2.
 
     In one dimension and for an integer sensitivity the pair itself. Otherwise zCDP: for integer shifts D_alpha <= alpha shift^2 / (2
     sigma^2), and shifts of coordinates add up (Canonne, Kamath, Steinke 2020); from below one coordinate that moves alone.
     """
-    mechanisms.require(event, relation, mechanisms.AR, mechanisms.RS)
+    require(event, relation, AR, RS)
     sigma = validation.at_least_zero("sigma", event.sigma)
     sensitivity = validation.at_least_zero("sensitivity", getattr(event, "sensitivity", 1.0))
     dimension = getattr(event, "dimension", None)
@@ -125,25 +138,16 @@ def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Dire
         return NON_PRIVATE
     whole = math.floor(min(sensitivity, 1e9))
     if dimension == 1 and whole == sensitivity:
-        return mechanisms.discrete_gaussian_pair(event, sigma, whole)
+        return discrete_gaussian(event, sigma, whole)
     rho = 0.5 * (sensitivity / sigma) ** 2
     if not 1e-280 < rho < 1e280:
-        raise mechanisms.UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
+        raise UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
                                               f"Found {sensitivity / sigma!r}.")
     return zero_concentrated(rho * (1.0 + 4e-16), 0.0, _one_coordinate(event, sigma, whole))
 
 
 def _one_coordinate(event: Any, sigma: float, whole: int) -> Pllr:
-    try:
-        return mechanisms.directions_of(mechanisms.discrete_gaussian_pair(event, sigma, whole)).remove.dominated if whole else NO_LOSS.remove
-    except mechanisms.UnsupportedLeafError:  # too many points
+    """The pair of one coordinate that moves by the largest integer there is; nothing where that has too many points."""
+    if whole == 0 or 80.0 * sigma + whole > MOST_ATOMS:
         return NO_LOSS.remove
-
-
-for _name, _function, _additive in (
-    ("ExponentialMechanismDpEvent", _exponential, False),
-    ("PermuteAndFlipDpEvent", _permute_and_flip, False),
-    ("DiscreteGaussianDpEvent", _discrete_gaussian, True),
-):
-    if hasattr(dp_event, _name):  # only on dp-accounting's main branch, which has the same version number
-        register_mechanism(getattr(dp_event, _name), samplable=_additive)(_function)
+    return discrete_gaussian(event, sigma, whole).dominated
