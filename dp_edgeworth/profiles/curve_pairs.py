@@ -17,7 +17,7 @@ from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 from dp_edgeworth.profiles.inner_curves import reach
 
-_DENSE = 4096
+_DENSE = 1024
 _SHARE = 0.012  # of the deviation of the loss
 _LEAST = 1e-40
 _FINER = 2
@@ -32,6 +32,7 @@ class Side(NamedTuple):
 
     upper: Upper
     bracket: Bracket
+    exact: bool = False  # both are of the same thing
 
 
 def pair_of_curves(right: Side, left: Side) -> LatticePair:
@@ -44,12 +45,13 @@ def pair_of_curves(right: Side, left: Side) -> LatticePair:
     brackets = [side.bracket(spacing * subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
     below = dominated_pair(spacing, brackets[0], brackets[1], _FINER, (floors[0], floors[1]), (nodes[0], nodes[1]))
-    above = [side.upper(spacing * places) for side, places in zip((right, left), nodes, strict=True)]
+    above = [found[1][::_FINER] if side.exact else side.upper(spacing * places)
+             for side, places, found in zip((right, left), nodes, brackets, strict=True)]
     return dominating_pair(spacing, above[0], above[1], below, (nodes[0], nodes[1]))
 
 
 def graded_nodes(last: int) -> np.ndarray:
-    """0, 1, 2, ... up to 4096, then steps of 2 up to 8192, of 4 up to 16384, and so on; `last` is the last one or passed."""
+    """0, 1, 2, ... up to 1024, then steps of 2 up to 2048, of 4 up to 4096, and so on; `last` is the last one or passed."""
     parts, start, step = [np.arange(min(last, _DENSE) + 1)], _DENSE, 2
     while start < last:
         parts.append(np.arange(start + step, 2 * start + 1, step))

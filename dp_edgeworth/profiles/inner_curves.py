@@ -16,7 +16,7 @@ from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.direction import Direction
 
-_TOLERANCE = 1e-8
+_TOLERANCE = 1e-6
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e6
 
 
@@ -39,6 +39,10 @@ class Curve:
 
     above: tuple[Composition, ...]
     below: Composition
+
+    @property
+    def exact(self) -> bool:
+        return self.above == (self.below,)
 
     def upper(self, epsilons: np.ndarray) -> np.ndarray:
         """Upper bounds."""

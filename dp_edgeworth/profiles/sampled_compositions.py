@@ -91,7 +91,7 @@ def _with_record(p: float, curve: Curve) -> Side:
         _, above = curve.bracket(at * _DOWN)
         return p * lower * _DOWN, np.minimum(p * above * _UP, 1.0)
 
-    return Side(upper, bracket)
+    return Side(upper, bracket, curve.exact)
 
 
 def _inside(eps: np.ndarray, p: float) -> np.ndarray:
@@ -131,4 +131,4 @@ def _without_record(p: float, curve: Curve) -> Side:
         _, above = curve.bracket(np.maximum(inside(earlier, wide) * _DOWN, 0.0))
         return scaled(later, lower, at, _DOWN), scaled(earlier, above, wide, _UP)
 
-    return Side(upper, bracket)
+    return Side(upper, bracket, curve.exact)
