@@ -141,7 +141,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any) -> Bounds:
-        """At epsilons of either sign: both directions together are their own mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+        """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
         epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
         found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
         low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)

@@ -10,6 +10,7 @@ import decimal
 import json
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -152,7 +153,8 @@ _POSITIVE = _number("an integer >= 1", 1, types=int)
 EVENT = instance(DpEvent, 'an event, an object with a "type"')
 _STEP_LIST = _sequence(_NATURAL, "an integer >= 0 or a non-empty array of them", bool)
 _FOUR = _sequence(_NUMBER, "an array of 4 numbers", lambda size: size == 4)
-_FINITE_LIST = _sequence(_number("a finite number", -1.7976931348623157e308, 1.7976931348623157e308), "a non-empty array of finite numbers", bool)
+_FINITE = _number("a finite number", -sys.float_info.max, sys.float_info.max)
+_FINITE_LIST = _sequence(_FINITE, "a non-empty array of finite numbers", bool)
 _PROBABILITY_LIST = _sequence(_PROBABILITY, "a non-empty array of probabilities", bool)
 _NON_NEGATIVE_LIST = _sequence(_NON_NEGATIVE, "a non-empty array of numbers >= 0", bool)
 

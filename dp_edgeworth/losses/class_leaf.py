@@ -21,6 +21,7 @@ import numpy as np
 
 from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.profile_pair import dominating_pair
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, epsilon_of, log_profile
@@ -45,8 +46,17 @@ class ClassLeaf(Pllr):
     curve: RenyiCurve | None = None
     pair: Pllr | None = None
     attained: bool = False
-    mirror = True
     atomic = True
+
+    @property
+    def mirror(self) -> bool:
+        """Whether both directions are known by the same; the members need not be their own mirror images for that."""
+        return self.pair is None or self.pair.mirror
+
+    def swapped(self) -> ClassLeaf:
+        """The other direction."""
+        pair = self.pair and reverse(self.pair)
+        return dataclasses.replace(self, pair=pair, members=tuple(reverse(member) for member in self.members))
 
     @functools.cached_property
     def above(self) -> Pllr:
@@ -71,6 +81,9 @@ class ClassLeaf(Pllr):
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         return self.above.log_hockey_stick(epsilon)
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return self.above.log_reversed_hockey_stick(epsilon)
 
     def cells(self, step: float, log_tail: float) -> Cells | None:
         return self.above.cells(step, log_tail)

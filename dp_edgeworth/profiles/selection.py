@@ -1,8 +1,8 @@
 """The best of a random number K of runs, K not released: hyper-parameter tuning.
 
-(Liu, Talwar 2019; Papernot, Steinke 2022; profiles: Koskela, Redberg, Wang 2024.) Every run releases its output and a score that is part
-of it; the best run is released. With phi the generating function of K and q(y) = P(a run is no better than y), ties broken by one more
-uniform number, the output y has the density phi'(q(y)) dQ(y). Let q' be that of the other law. phi' grows, so from
+(Liu, Talwar 2019; Papernot, Steinke 2022; profiles: Koskela, Redberg, Wang 2024.) Every run releases its output and a score that is
+part of it; the best run is released. With phi the generating function of K and q(y) = P(a run is no better than y), ties broken by one
+more uniform number, the output y has the density phi'(q(y)) dQ(y). Let q' be that of the other law. phi' grows, so from
 
     1 - q' <= e^e (1 - q) + delta'(e)                    (e >= 0 any, delta' of the runs in the opposite direction)
 
@@ -11,8 +11,14 @@ follows, at every y,
     Poisson, mean m:                                     phi'(q) / phi'(q') <= exp(m (e^e - 1) + m delta'(e))
     truncated negative binomial (shape eta, gamma):      phi'(q) / phi'(q') <= (e^e + delta'(e) (1 - gamma) / gamma)^{eta + 1}
 
-With r the logarithm of that, delta_select(eps) <= int phi'(q) (dQ - e^{eps - r} dQ')_+ <= E[K] delta(eps - r): the best e is the one with the
-smallest r, whatever eps. Shape 0 is the logarithmic law, 1 the geometric one, infinity Poisson's, which may have no run at all.
+With r the logarithm of that, delta_select(eps) <= int phi'(q) (dQ - e^{eps - r} dQ')_+ <= E[K] delta(eps - r): the best e is the one
+with the smallest r, whatever eps. Shape 0 is the logarithmic law, 1 the geometric one, infinity Poisson's, which may have no run.
+
+For many selections the Renyi curve is the smaller bound (Papernot, Steinke 2022, Theorems 2 and 6): with k that of a run and t =
+log(1/gamma),
+
+    negative binomial:    k'(c) = k(c) + log E[K] + c (1 + eta) min_b [k(b) + t] / (b + 1)
+    Poisson:              k'(c) = log(e^-m + m e^{k(c) + c m delta(log(1 + 1/c))}),        e^-m for no run at all
 
 From below: a constant score, which makes the selection one run where K >= 1, and one run with probability 1 - e^{-m} for Poisson's law.
 """
@@ -34,11 +40,13 @@ from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, directions, register_mechanism
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents, reach
 
 _UP, _DOWN = 1.0 + 1e-13, 1.0 - 1e-13
 _LARGEST_MEAN = 1e12
+_ORDERS = np.geomspace(0.01, 1100.0, 300)
 
 Growth = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -66,10 +74,29 @@ def _repeat_and_select(event: dp_event.RepeatAndSelectDpEvent, relation: Neighbo
 def _selected(mean: float, shape: float, counts: Counts) -> Directions:
     remove, add = both_directions(counts)
     growth = _growth(mean, shape)
-    pair = _pair(mean, shape, growth, remove)
+    leaf = _leaf(_pair(mean, shape, growth, remove), _renyi_curve(mean, shape, (remove, add)))
     if add.forward is remove.backward:
-        return Directions(pair, reverse(pair))
-    return Directions(pair, _pair(mean, shape, growth, add))
+        return Directions(leaf, reverse(leaf))
+    return Directions(leaf, _leaf(_pair(mean, shape, growth, add), leaf.curve))
+
+
+def _leaf(pair: LatticePair, curve: RenyiCurve | None) -> ClassLeaf:
+    return ClassLeaf((pair.dominated,), curve, pair)
+
+
+def _renyi_curve(mean: float, shape: float, curves: tuple[TwoSided, TwoSided]) -> RenyiCurve | None:
+    """k' of the module's header at many orders, of the larger direction; None where a run has infinite losses."""
+    sides = [side for both in curves for side in (both.forward, both.backward)]
+    if any(side.above[0].infinite_mass for side in sides):
+        return None
+    tables = [side.above[0].cgf(_ORDERS) for side in sides]
+    k = np.maximum.reduce([table[0] + table[3] for table in tables])
+    if math.isinf(shape):
+        delta = np.maximum.reduce([side.upper(np.log1p(1.0 / _ORDERS) * _DOWN) for side in sides])
+        return Tabulated.of(_ORDERS, np.logaddexp(-mean, math.log(mean) + k + _ORDERS * mean * delta) * _UP + 1e-15)
+    log_gamma = math.log1p(_odds(mean, shape))
+    more = (1.0 + shape) * np.min(np.append((k + log_gamma) / (_ORDERS + 1.0), log_gamma))
+    return Tabulated.of(_ORDERS, (k + math.log(mean) + _ORDERS * more) * _UP)
 
 
 def _growth(mean: float, shape: float) -> Growth:

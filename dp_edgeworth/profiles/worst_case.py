@@ -1,11 +1,13 @@
 """Intervals for compositions with leaves whose event allows many mechanisms (`class_leaf`): of the worst mechanism allowed.
 
-Upper ends: with the pairs of these leaves, with their Renyi curves in one pair, and, where there is nothing else, the conversion of
-the summed curve itself; the smallest one holds. Lower ends: mechanisms that the events allow; the largest one holds.
+Upper ends: with the pairs of these leaves; with their Renyi curves in one pair; and the conversion of one curve for everything, to
+which leaves that have none add their own K(c) (at most what Renyi accounting proves). The smallest one holds. Lower ends: mechanisms
+that the events allow; the largest one holds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -13,30 +15,52 @@ import numpy as np
 from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.losses.class_leaf import ClassLeaf, classes, folded, members
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.renyi_curves import SumOfCurves, epsilon_of, log_profile
+from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated, epsilon_of, log_profile
 from dp_edgeworth.search import conversion
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.direction import Direction
 
 Tables = tuple[Mapping[Pllr, int], Mapping[Pllr, int]]
+_ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
 _Ask = Callable[[list[Direction]], Bounds]
 
 
 def epsilon_bounds(tables: Tables, deltas: np.ndarray, tolerance: float) -> Bounds:
     """Intervals of epsilon at these deltas."""
     found = _bounds(tables, lambda directions: conversion.epsilon_bounds(directions, deltas, tolerance))
-    curve = _only_curves(tables[0])
-    if curve is None:
-        return found
     with np.errstate(divide="ignore"):
-        return _below(found, np.where(deltas >= 1.0, 0.0, epsilon_of(curve, np.log(deltas))))
+        logs = np.log(deltas)
+    upper = np.maximum.reduce([_converted(table, lambda curve: epsilon_of(curve, logs), math.inf) for table in _distinct(tables)])
+    return _below(found, np.where(deltas >= 1.0, 0.0, upper))
 
 
 def delta_bounds(tables: Tables, epsilons: np.ndarray, tolerance: float) -> Bounds:
     """Intervals of delta at these epsilons, which are not negative."""
     found = _bounds(tables, lambda directions: conversion.delta_bounds(directions, epsilons, tolerance))
-    curve = _only_curves(tables[0])
-    return found if curve is None else _below(found, np.maximum(np.exp(log_profile(curve, epsilons)) * (1.0 + 1e-15), 5e-324))
+
+    def converted(curve: RenyiCurve) -> np.ndarray:
+        return np.maximum(np.exp(log_profile(curve, epsilons)) * (1.0 + 1e-15), 5e-324)
+
+    return _below(found, np.maximum.reduce([_converted(table, converted, 1.0) for table in _distinct(tables)]))
+
+
+def _converted(table: Mapping[Pllr, int], convert: Callable[[RenyiCurve], np.ndarray], otherwise: float) -> np.ndarray:
+    """The conversion of one curve for everything; `otherwise` where there is none."""
+    curves: dict[RenyiCurve, int] = {}
+    rest: dict[Pllr, int] = {}
+    for leaf, count in table.items():
+        if isinstance(leaf, ClassLeaf) and leaf.curve is not None:
+            curves[leaf.curve] = curves.get(leaf.curve, 0) + count
+        else:
+            one = leaf.above if isinstance(leaf, ClassLeaf) else leaf
+            rest[one] = rest.get(one, 0) + count
+    if not curves or any(leaf.infinite_mass for leaf in rest):
+        return np.array(otherwise)
+    if rest:
+        composition = Composition(rest)
+        found = composition.cgf(_ORDERS)
+        curves[Tabulated.of(_ORDERS, found[0] + found[3])] = 1
+    return convert(SumOfCurves.of(curves))
 
 
 def _bounds(tables: Tables, ask: _Ask) -> Bounds:
@@ -68,17 +92,6 @@ def _attained(table: Mapping[Pllr, int]) -> bool:
 
 def _distinct(tables: Tables) -> list[Mapping[Pllr, int]]:
     return [tables[0]] if tables[0] == tables[1] else list(tables)
-
-
-def _only_curves(table: Mapping[Pllr, int]) -> SumOfCurves | None:
-    """The summed curve, where every leaf has one."""
-    curves = {leaf: leaf.curve for leaf in classes(table) if leaf.curve is not None}
-    if len(curves) < len(table):
-        return None
-    counts: dict = {}
-    for leaf, curve in curves.items():
-        counts[curve] = counts.get(curve, 0) + table[leaf]
-    return SumOfCurves.of(counts)
 
 
 def _below(found: Bounds, upper: np.ndarray) -> Bounds:
