@@ -46,6 +46,7 @@ from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
+from dp_edgeworth.events.groups import for_groups
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
@@ -82,6 +83,7 @@ __all__ = [
     "delta_statement",
     "epsilon_statement",
     "explain",
+    "for_groups",
     "from_json",
     "max_sampling_probability",
     "max_steps",

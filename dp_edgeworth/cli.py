@@ -91,14 +91,14 @@ def _print(options: argparse.Namespace, data: dict[str, Any], text: str) -> None
 
 def _epsilon(options: argparse.Namespace) -> int:
     answer = statement.epsilon_statement(_event(options), options.target_delta, _relation(options),
-                                         tolerance=options.tolerance)
+                                         tolerance=options.tolerance, group_size=options.group_size)
     _print(options, answer.to_dict(), str(answer))
     return ANSWERED if answer.certified else NOT_CERTIFIED
 
 
 def _delta(options: argparse.Namespace) -> int:
     answer = statement.delta_statement(_event(options), options.target_epsilon, _relation(options),
-                                       tolerance=options.tolerance)
+                                       tolerance=options.tolerance, group_size=options.group_size)
     _print(options, answer.to_dict(), str(answer))
     return ANSWERED if answer.certified else NOT_CERTIFIED
 
@@ -280,6 +280,8 @@ def _parameters(command: Any, name: str) -> None:
         _flag(command, "epochs", type=float, help="instead of --steps")
     if name not in ("sweep", "calibrate"):
         command.add_argument("--event", metavar="FILE", help="an event tree as JSON; - reads standard input")
+    if name in ("epsilon", "delta"):
+        _flag(command, "group_size", type=int, default=1, help="records per person, all added or all removed")
     if name in ("sweep", "explain", "curve"):
         command.add_argument("--png", metavar="FILE", help="write a picture (needs matplotlib)")
     if name == "sweep":

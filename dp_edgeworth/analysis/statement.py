@@ -17,7 +17,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.events import description
+from dp_edgeworth.events import description, groups
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
 
@@ -39,6 +39,8 @@ class PrivacyStatement:
     neighbors: str
     sampling: tuple[str, ...]
     not_covered: tuple[str, ...]
+    subject: str = "the mechanism itself"
+    group_size: int = 1
 
     @property
     def certified(self) -> bool:
@@ -70,7 +72,14 @@ class PrivacyStatement:
         return self.interval.upper if self.quantity == "delta" else self.given
 
     @property
+    def has_lower_end(self) -> bool:
+        """Whether anything is known from below: of some guarantees no mechanism is known that needs them."""
+        return self.subject == "the mechanism itself" or self.interval.lower > 0.0 or self.interval.upper == 0.0
+
+    @property
     def _interval_in_words(self) -> str:
+        if not self.has_lower_end:
+            return f"{self.quantity} <= {rounded_up(self.interval.upper, 10)} (no lower end is known)"
         return f"{rounded_down(self.interval.lower, 10)} <= {self.quantity} <= {rounded_up(self.interval.upper, 10)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,6 +91,7 @@ class PrivacyStatement:
             "guarantee": self.guarantee, "accounted": list(self.accounted),
             "neighboring_relation": self.neighboring_relation, "neighbors": self.neighbors,
             "sampling": list(self.sampling), "not_covered": list(self.not_covered),
+            "subject": self.subject, "group_size": self.group_size,
         }
 
     def __str__(self) -> str:
@@ -94,6 +104,7 @@ class PrivacyStatement:
                  f"  neighbors      {self.neighbors} ({self.neighboring_relation})",
                  *_listed("sampling", self.sampling),
                  f"  interval       {self._interval_in_words}",
+                 f"  of             {self.subject}",
                  f"  guarantee      {self.guarantee}",
                  *_listed("not covered", self.not_covered)]
         return "\n".join(lines)
@@ -105,26 +116,37 @@ def _listed(title: str, items: tuple[str, ...]) -> list[str]:
 
 def epsilon_statement(event: dp_event.DpEvent, target_delta: float,
                       neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
-                      tolerance: float = 1e-6) -> PrivacyStatement:
-    """The statement for epsilon at `target_delta`."""
+                      tolerance: float = 1e-6, group_size: int = 1) -> PrivacyStatement:
+    """The statement for epsilon at `target_delta`, for groups of up to `group_size` records (`for_groups`)."""
     given = validation.probability("target_delta", target_delta)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    grouped = _for_groups(event, group_size, neighboring_relation)
+    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(grouped)
     interval = accountant.get_epsilon_interval(given)
-    return _statement("epsilon", given, interval, event, neighboring_relation)
+    return _statement("epsilon", given, interval, event, neighboring_relation, group_size)
 
 
 def delta_statement(event: dp_event.DpEvent, target_epsilon: float,
                     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
-                    tolerance: float = 1e-6) -> PrivacyStatement:
-    """The statement for delta at `target_epsilon`."""
+                    tolerance: float = 1e-6, group_size: int = 1) -> PrivacyStatement:
+    """The statement for delta at `target_epsilon`, for groups of up to `group_size` records (`for_groups`)."""
     given = validation.at_least_zero("target_epsilon", target_epsilon)
-    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(event)
+    grouped = _for_groups(event, group_size, neighboring_relation)
+    accountant = EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance).compose(grouped)
     interval = accountant.get_delta_interval(given)
-    return _statement("delta", given, interval, event, neighboring_relation)
+    return _statement("delta", given, interval, event, neighboring_relation, group_size)
+
+
+def _for_groups(event: dp_event.DpEvent, size: int, relation: NeighboringRelation) -> dp_event.DpEvent:
+    if validation.integer("group_size", size, 1) > 1 and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise ValueError(f"`group_size` must be 1 unless the relation is `ADD_OR_REMOVE_ONE`. Found {size} and `{relation.name}`.")
+    return groups.for_groups(event, size)
 
 
 def _statement(quantity: str, given: float, interval: Interval, event: dp_event.DpEvent,
-               relation: NeighboringRelation) -> PrivacyStatement:
-    return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name,
-                            description.relation_in_words(relation), tuple(description.sampling_assumptions(event)),
-                            tuple(description.not_covered(event)))
+               relation: NeighboringRelation, group_size: int) -> PrivacyStatement:
+    neighbors = description.relation_in_words(relation)
+    if group_size > 1:
+        neighbors = f"up to {group_size:,} records, all added or all removed"
+    return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name, neighbors,
+                            tuple(description.sampling_assumptions(event)), tuple(description.not_covered(event, group_size)),
+                            description.subject(event), group_size)

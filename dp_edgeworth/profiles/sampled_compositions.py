@@ -47,7 +47,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
     except UnsupportedLeafError:
         p, inner = sampled.flattened(event)
         found = list(leaves(inner))
-        if relation is RO or not (len(found) > 1 or found[0][1] > 1):
+        if relation is RO:
             raise
     for leaf, _ in found:
         if not unsampled_output_is_defined(leaf):

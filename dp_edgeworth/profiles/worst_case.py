@@ -7,6 +7,7 @@ that the events allow; the largest one holds.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -30,7 +31,8 @@ def epsilon_bounds(tables: Tables, deltas: np.ndarray, tolerance: float) -> Boun
     found = _bounds(tables, lambda directions: conversion.epsilon_bounds(directions, deltas, tolerance))
     with np.errstate(divide="ignore"):
         logs = np.log(deltas)
-    upper = np.maximum.reduce([_converted(table, lambda curve: epsilon_of(curve, logs), math.inf) for table in _distinct(tables)])
+    ends = (_converted(table, lambda curve: epsilon_of(curve, logs), math.inf) for table in _distinct(tables))
+    upper = functools.reduce(np.maximum, ends)
     return _below(found, np.where(deltas >= 1.0, 0.0, upper))
 
 
@@ -41,7 +43,7 @@ def delta_bounds(tables: Tables, epsilons: np.ndarray, tolerance: float) -> Boun
     def converted(curve: RenyiCurve) -> np.ndarray:
         return np.maximum(np.exp(log_profile(curve, epsilons)) * (1.0 + 1e-15), 5e-324)
 
-    return _below(found, np.maximum.reduce([_converted(table, converted, 1.0) for table in _distinct(tables)]))
+    return _below(found, functools.reduce(np.maximum, (_converted(table, converted, 1.0) for table in _distinct(tables))))
 
 
 def _converted(table: Mapping[Pllr, int], convert: Callable[[RenyiCurve], np.ndarray], otherwise: float) -> np.ndarray:

@@ -84,8 +84,8 @@ def test_other_rates(p, count):
 
 def test_the_curve_way_agrees_with_the_closed_way(monkeypatch):
     """Gaussians are one Gaussian: the general way, given them as a composition, must contain the plain answer."""
-    from dp_edgeworth.profiles import inner_curves, sampled_compositions
     from dp_edgeworth.losses.mechanisms.registry import AR, directions
+    from dp_edgeworth.profiles import inner_curves, sampled_compositions
 
     counts = inner_curves.contents([(directions(dpa.GaussianDpEvent(2.0), AR), 4)])
     remove, add = sampled_compositions._sampled_pairs(0.02, counts)
