@@ -11,8 +11,8 @@ Every random event comes with a finite mechanism of its class: two laws on a few
     RepeatAndSelect           of randomised response, the larger outcome wins: by direct summation
     PoissonSampled            of a composition of these: one sample, mixed with the law without the record
 
-The upper end must not be below the delta of the composition of these mechanisms, in either direction, and the lower end not above the upper
-one. Run as a script for 500 trees: `python tests/long_curve_trees.py 500`.
+The upper end must not be below the delta of the composition of these mechanisms, in either direction, and the lower end not above the
+upper one. Run as a script for 500 trees: `python tests/long_curve_trees.py 500`.
 """
 
 from __future__ import annotations

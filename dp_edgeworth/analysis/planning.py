@@ -132,6 +132,8 @@ def max_steps(*, target_epsilon: float, target_delta: float, noise_multiplier: f
               neighboring_relation: NeighboringRelation = _RELATION) -> int:
     """The largest number of steps whose certified epsilon is within the budget; 0 where not even one is.
 
+    It plans a schedule. Stopping, or choosing noise, by looking at outputs is something else: docs/adaptive-choice.md.
+
     Raises:
       BudgetError: more than 1e15 steps are.
     """

@@ -111,7 +111,7 @@ def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float)
     low = 0.5 * high
     while low > _SMALLEST_EPSILON and settled(low):
         high, low = low, 0.5 * low
-    for _ in range(6):
+    for _ in range(22):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if settled(middle) else (middle, high)
     return high

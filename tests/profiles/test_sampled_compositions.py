@@ -39,7 +39,7 @@ def gaussian_and_laplace(mu, b):
 
 
 def exact_delta(losses, masses, p, count, eps, add=False):
-    """Inversion of the characteristic function of the sampled loss in 80 bits: int e^{n K(c + iw) - (c + iw) eps} / ((c+iw)(c+1+iw))."""
+    """Inversion of the transform of the sampled loss in 80 bits: int e^{n K(c + iw) - (c + iw) eps} / ((c+iw)(c+1+iw))."""
     sampled_loss = np.log1p(LONG(p) * np.expm1(losses))
     loss, weight = (-sampled_loss, masses * np.exp(sampled_loss)) if add else (sampled_loss, masses)
     kept = weight > 1e-40

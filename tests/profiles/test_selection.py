@@ -108,7 +108,7 @@ def test_non_private_runs(inner):
 
 @pytest.mark.parametrize(("mean", "shape"), [(0.5, 1.0), (math.nan, 1.0), (math.inf, 1.0), (2.0, -0.5), (2.0, math.nan)])
 def test_bad_parameters_get_a_sentence(mean, shape):
-    with pytest.raises(ValueError, match="mean|shape"):
+    with pytest.raises(ValueError, match=r"mean|shape"):
         Interval().supports(dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(1.0), mean, shape))
 
 
