@@ -22,6 +22,7 @@ COMMANDS = {
     "summary": ("comparisons.summary", "the CSVs and pictures of a directory as one Markdown page; measures nothing"),
     "all": ("comparisons.everything", "figures, table, speed, findings and summary into one directory; continues a run"),
     "truth": ("comparisons.truth", "random events against the exact value: violations, widths, times"),
+    "verified": ("comparisons.verified", "the stored cases of a truth campaign, proved or refused by the checker"),
 }
 
 

@@ -18,6 +18,7 @@ docstring says what is in it:
     search                   which theorem with which parameters; believed by nobody
     accountants              the `PrivacyAccountant` subclasses
     analysis, cli            questions in one call; the command line
+    checker                  proves or refuses an answer in ball arithmetic; imports nothing of the rest
 
 Words: a PLLR is a privacy-loss log-likelihood ratio L = log dQ/dP, X under P and Y under Q; `direction` is "remove" or "add"
 (the paper's alpha); `order` is the paper's k; a tilt c weights a law by e^{cL}; `lower`, `estimate` and `upper` say on which side
@@ -33,6 +34,7 @@ from dp_edgeworth.accountants.accountant import (
 )
 from dp_edgeworth.accountants.history import from_history
 from dp_edgeworth.analysis.calibration import calibrate_mechanism
+from dp_edgeworth.analysis.certificates import Certificate, certify, verify
 from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.html_report import html_report
@@ -57,6 +59,7 @@ __all__ = [
     "ApproximateEdgeworthAccountant",
     "Atoms",
     "BudgetError",
+    "Certificate",
     "Directions",
     "EdgeworthIntervalAccountant",
     "EventFormatError",
@@ -78,6 +81,7 @@ __all__ = [
     "__version__",
     "calibrate_mechanism",
     "calibrate_noise",
+    "certify",
     "curves",
     "delta_statement",
     "epsilon_statement",
@@ -94,4 +98,5 @@ __all__ = [
     "subsample",
     "sweep",
     "to_json",
+    "verify",
 ]

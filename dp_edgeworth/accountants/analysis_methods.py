@@ -13,6 +13,7 @@ from dp_accounting import privacy_accountant
 from dp_edgeworth.accountants import description
 
 if TYPE_CHECKING:
+    from dp_edgeworth.analysis.certificates import Certificate
     from dp_edgeworth.analysis.curves import PrivacyCurves
     from dp_edgeworth.analysis.explanation import EventReport
     from dp_edgeworth.analysis.statement import PrivacyStatement
@@ -31,6 +32,12 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         from dp_edgeworth.analysis.statement import statement
 
         return statement(self, target_delta=target_delta, target_epsilon=target_epsilon)
+
+    def certificate(self, target_delta: float, digits: int = 5) -> Certificate:
+        """A certificate of epsilon at `target_delta`, its ends of so many digits, which `dp_edgeworth.verify` proves or refuses."""
+        from dp_edgeworth.analysis.certificates import certify
+
+        return certify(self.ledger, target_delta=target_delta, neighboring_relation=self.neighboring_relation, digits=digits)
 
     def explain(self, *, target_delta: float, limit: int | None = None) -> EventReport:
         """How the epsilon at `target_delta` splits over what was composed; see `dp_edgeworth.explain`."""

@@ -22,6 +22,7 @@ class _Line:
         self.title, self.total, self.stream, self.patience = title, total, stream, patience
         self.done, self.width, self.start = 0, 0, time.monotonic()
         self.finished = threading.Event()
+        self.thread = threading.Thread(target=self.draw, daemon=True)
 
     def advance(self, done: int) -> None:
         self.done += done
@@ -69,11 +70,16 @@ def progress(title: str, total: int | None = None, wanted: bool | None = None,
         return
     line = _Line(title, total, stream, patience)
     _shown.append(line)
-    thread = threading.Thread(target=line.draw, daemon=True)
-    thread.start()
+    line.thread.start()
     try:
         yield line.advance
     finally:
-        _shown.clear()
+        finish()
+
+
+def finish() -> None:
+    """Takes the line away, before something is printed."""
+    while _shown:
+        line = _shown.pop()
         line.finished.set()
-        thread.join()
+        line.thread.join()

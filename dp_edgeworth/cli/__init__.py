@@ -8,14 +8,20 @@
     dp-edgeworth explain   --event ledger.json --target-delta 1e-5
     dp-edgeworth curve     --event ledger.json --png curve.png
     dp-edgeworth report    --event ledger.json --target-delta 1e-5 --out report.html
+    dp-edgeworth certify   --event ledger.json --target-delta 1e-5 --out certificate.json
+    dp-edgeworth verify    certificate.json
 
 Options have the names of dp-accounting's parameters, with dashes or with underscores, and may be shortened as long as that is
 unambiguous. `--event` takes a file in the format of docs/event-json.md, of an event or of an accountant, or - for standard input;
 `--json` prints data.
-Exit codes: 0 answered, 1 cannot be certified, 2 bad input.
+`--verify` proves a statement in ball arithmetic.
+Exit codes: 0 answered (`verify`: proved), 1 cannot be certified (not proved), 2 bad input.
 
-    options    the parser                  commands   what each command does
-    inputs     events and numbers          output     where answers go
+    options    the parser                  commands       what each command does
+    inputs     events and numbers          certificates   certify, verify, --verify
+    output     where answers go
+
+May import: every room; nothing imports it. A change here can print a number under the wrong name, and cannot make one false.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import budgets, curves, explanation, html_report, planning, statement, sweeps
 from dp_edgeworth.analysis.subject import subject_of
+from dp_edgeworth.cli import certificates
 from dp_edgeworth.cli.inputs import given, subject
 from dp_edgeworth.cli.output import ANSWERED, NOT_CERTIFIED, answer, code, draw, state, write
 from dp_edgeworth.events.description import rounded_up
@@ -21,14 +22,16 @@ _BUDGET = ("target_epsilon", "target_delta", "target_advantage", "target_true_po
 
 def epsilon(options: argparse.Namespace) -> int:
     """The statement at a delta."""
-    return state(options, statement.epsilon_statement(subject(options), options.target_delta, options.neighboring_relation,
-                                                      tolerance=options.tolerance))
+    asked = subject(options)
+    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance)
+    return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
 def delta(options: argparse.Namespace) -> int:
     """The statement at an epsilon."""
-    return state(options, statement.delta_statement(subject(options), options.target_epsilon, options.neighboring_relation,
-                                                    tolerance=options.tolerance))
+    asked = subject(options)
+    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance)
+    return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
 def calibrate(options: argparse.Namespace) -> int:
@@ -46,7 +49,10 @@ def calibrate(options: argparse.Namespace) -> int:
                f"advantage <= {rounded_up(data['advantage'])} ({relation.name})")
         return ANSWERED
     claim = statement.epsilon_statement(event, options.target_delta, relation, tolerance=options.tolerance)
-    answer(options, {"solved_for": found, **values, "statement": claim.to_dict()}, f"{found} = {values[found]!r}\n{claim}")
+    before, data = f"{found} = {values[found]!r}\n", {"solved_for": found, **values}
+    if options.verify:
+        return certificates.state_verified(options, claim, event, before, data)
+    answer(options, {**data, "statement": claim.to_dict()}, f"{before}{claim}")
     return code(claim)
 
 

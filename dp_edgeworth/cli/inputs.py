@@ -66,7 +66,7 @@ def subject(options: argparse.Namespace) -> dp_event.DpEvent | PrivacyAccountant
         for name in _RECIPE:
             if getattr(options, name) is not None:
                 raise ValueError(f"`--event` must not be given together with `--{name.replace('_', '-')}`.")
-        return documents.event_or_accountant(_text(options.event))
+        return documents.event_or_accountant(text(options.event))
     if options.noise_multiplier is None:
         raise ValueError("`--event` or `--noise-multiplier` must be given.")
     unsampled = options.sampling_probability is None and options.batch_size is None and options.dataset_size is None
@@ -76,7 +76,7 @@ def subject(options: argparse.Namespace) -> dp_event.DpEvent | PrivacyAccountant
     return planning.sampled_gaussian(probability, options.noise_multiplier, steps)
 
 
-def _text(path: str) -> bytes:
+def text(path: str) -> bytes:
     """The file, one byte more than the format allows at most (around the ledger of an accountant there are some more)."""
     limit = serialization.MAX_BYTES + 4097
     if path == "-":

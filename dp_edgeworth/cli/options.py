@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from dp_edgeworth.cli import commands
+from dp_edgeworth.cli import certificates, commands
 from dp_edgeworth.cli.inputs import SEVERAL, integer, relation, several, several_integers
 from dp_edgeworth.version import __version__
 
@@ -29,6 +29,7 @@ _COMMANDS = {
     "explain": _Command(commands.explain, "where the loss of an event tree comes from", ("delta",)),
     "curve": _Command(commands.curve, "delta(epsilon) and the trade-off curve", ()),
     "report": _Command(commands.report, "a self-contained HTML page about a guarantee", ("delta",)),
+    "certify": _Command(certificates.certify, "a certificate that anyone can check", ()),
 }
 
 
@@ -67,7 +68,17 @@ def parser() -> argparse.ArgumentParser:
         _mechanism(sub, name)
         _accounting(sub, name)
         _output(sub, name)
+    _verify(subparsers)
     return result
+
+
+def _verify(subparsers: Any) -> None:
+    """`verify` has a certificate and nothing else."""
+    words = "a certificate, proved or refused in ball arithmetic"
+    sub = subparsers.add_parser("verify", help=words, description=words[0].upper() + words[1:] + ".", epilog=_EPILOG)
+    sub.set_defaults(run=certificates.verify)
+    sub.add_argument("--json", action="store_true", help="print JSON")
+    sub.add_argument("certificate", metavar="FILE", help="what certify wrote; - reads standard input")
 
 
 _TARGETS = {"delta": "the delta at which epsilon is asked", "epsilon": "the epsilon at which delta is asked"}
@@ -110,6 +121,13 @@ def _output(command: Any, name: str) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
     if name in ("epsilon", "delta"):
         command.add_argument("--format", choices=["text", "json", "markdown", "latex"], default="text", help="of the statement")
+    if name in ("epsilon", "delta", "calibrate"):
+        command.add_argument("--verify", action="store_true", help="prove the answer in ball arithmetic (needs python-flint)")
+    if name == "certify":
+        command.add_argument("--target-delta", type=float, help="for a certificate of epsilon")
+        command.add_argument("--target-epsilon", type=float, help="for a certificate of delta")
+        command.add_argument("--digits", type=integer, default=5, help="significant digits of the ends (default 5)")
+        command.add_argument("--out", metavar="FILE", help="write the certificate")
     if name in ("sweep", "explain", "curve"):
         command.add_argument("--png", metavar="FILE", help="write a picture (needs matplotlib: pip install 'dp-edgeworth[plot]')")
     if name == "sweep":

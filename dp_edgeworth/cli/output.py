@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, TextIO
 
-from dp_edgeworth.analysis import report
+from dp_edgeworth.analysis import progress, report
 from dp_edgeworth.analysis.statement import PrivacyStatement
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
@@ -15,6 +15,7 @@ ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
 
 def write(text: str, stream: TextIO | None) -> None:
     """At once, so that a reader that is gone is noticed here; a stream that was closed before we started (None) takes nothing."""
+    progress.finish()
     if stream is not None:
         stream.write(text)
         stream.flush()

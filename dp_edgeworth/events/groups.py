@@ -21,6 +21,7 @@ import attr
 from dp_accounting import dp_event
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.tree import leaves
 
 _LARGEST_SAMPLED_GROUP = 1000
@@ -120,7 +121,7 @@ def _sampled(event: dp_event.PoissonSampledDpEvent, k: int) -> dp_event.DpEvent:
         return dp_event.NoOpDpEvent()
     noise = math.nextafter(1.0 / math.sqrt(float(precision)), 0.0)
     weights = [float(math.comb(k, j) * share**j * (1 - share) ** (k - j)) for j in range(k + 1)]
-    return dp_event.MixtureOfGaussiansDpEvent(noise, [float(j) for j in range(k + 1)], weights)
+    return available.MixtureOfGaussiansDpEvent(noise, [float(j) for j in range(k + 1)], weights)
 
 
 def _same(event: Any, k: int) -> dp_event.DpEvent:

@@ -58,10 +58,11 @@ def test_another_relation_than_the_accountants_is_refused():
 
 
 def test_accountants_of_dp_accounting_are_certified_anew():
-    other = dpa.rdp.RdpAccountant(neighboring_relation=RS).compose(EVENT)
+    event = dpa.GaussianDpEvent(2.0)
+    other = dpa.rdp.RdpAccountant(neighboring_relation=RS).compose(event)
     statement = dp_edgeworth.epsilon_statement(other, 1e-5)
     assert statement.neighboring_relation == "REPLACE_SPECIAL" and statement.certified
-    assert statement.epsilon == EdgeworthIntervalAccountant(RS).compose(EVENT).get_epsilon(1e-5) < other.get_epsilon(1e-5)
+    assert statement.epsilon == EdgeworthIntervalAccountant(RS).compose(event).get_epsilon(1e-5) < other.get_epsilon(1e-5)
 
 
 def test_exactly_one_target():

@@ -13,7 +13,7 @@ from dp_edgeworth import EdgeworthIntervalAccountant, cli
 from dp_edgeworth.cli import options
 
 RECIPE = ["--sampling-probability", "0.01", "--noise-multiplier", "0.8", "--steps", "10000"]
-COMMANDS = ("epsilon", "delta", "calibrate", "sweep", "explain", "curve", "report")
+COMMANDS = ("epsilon", "delta", "calibrate", "sweep", "explain", "curve", "report", "certify", "verify")
 
 
 def run(capsys, *arguments):

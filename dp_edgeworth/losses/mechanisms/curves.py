@@ -20,6 +20,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.losses.bounded_range import exponential_mechanism, permute_and_flip
 from dp_edgeworth.losses.class_leaf import ClassLeaf
@@ -47,7 +48,7 @@ _SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squa
 _DOWN = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 
-@register_mechanism(dp_event.ZCDpEvent, samplable=True)
+@register_mechanism(available.ZCDpEvent, samplable=True)
 def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Directions:
     """(xi, rho)-zCDP; with rho = 0 it is pure DP with epsilon xi."""
     rho, xi = validation.at_least_zero("rho", event.rho), validation.at_least_zero("xi", event.xi)
