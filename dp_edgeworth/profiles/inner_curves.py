@@ -12,19 +12,18 @@ from dp_edgeworth.losses.class_leaf import classes, folded, members
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.search import conversion
+from dp_edgeworth.profiles import asking
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 
 _TOLERANCE = 1e-6
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e6
 
 
 def certified_deltas(composition: Composition, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bounds of delta at epsilons >= 0: all that this room asks of `search`."""
+    """Lower and upper bounds of delta at epsilons >= 0."""
     if not len(epsilons):
         return np.zeros(0), np.zeros(0)
-    found = conversion.delta_bounds([Direction(composition, composition)], epsilons, _TOLERANCE)
+    found = asking.deltas([(composition, composition)], epsilons, _TOLERANCE)
     return found.lower, found.upper
 
 

@@ -17,18 +17,17 @@ from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.losses.class_leaf import ClassLeaf, classes, folded, members
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated, epsilon_of, log_profile
-from dp_edgeworth.search import conversion
+from dp_edgeworth.profiles import asking
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.direction import Direction
 
 Tables = tuple[Mapping[Pllr, int], Mapping[Pllr, int]]
 _ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
-_Ask = Callable[[list[Direction]], Bounds]
+_Ask = Callable[[list[asking.Sides]], Bounds]
 
 
 def epsilon_bounds(tables: Tables, deltas: np.ndarray, tolerance: float) -> Bounds:
     """Intervals of epsilon at these deltas."""
-    found = _bounds(tables, lambda directions: conversion.epsilon_bounds(directions, deltas, tolerance))
+    found = _bounds(tables, lambda directions: asking.epsilons(directions, deltas, tolerance))
     with np.errstate(divide="ignore"):
         logs = np.log(deltas)
     ends = (_converted(table, lambda curve: epsilon_of(curve, logs), math.inf) for table in _distinct(tables))
@@ -38,7 +37,7 @@ def epsilon_bounds(tables: Tables, deltas: np.ndarray, tolerance: float) -> Boun
 
 def delta_bounds(tables: Tables, epsilons: np.ndarray, tolerance: float) -> Bounds:
     """Intervals of delta at these epsilons, which are not negative."""
-    found = _bounds(tables, lambda directions: conversion.delta_bounds(directions, epsilons, tolerance))
+    found = _bounds(tables, lambda directions: asking.deltas(directions, epsilons, tolerance))
 
     def converted(curve: RenyiCurve) -> np.ndarray:
         return np.maximum(np.exp(log_profile(curve, epsilons)) * (1.0 + 1e-15), 5e-324)
@@ -68,21 +67,21 @@ def _converted(table: Mapping[Pllr, int], convert: Callable[[RenyiCurve], np.nda
 def _bounds(tables: Tables, ask: _Ask) -> Bounds:
     result = ask(_directions(tables, True))
     if any(leaf.curve is not None and leaf.pair is not None for leaf in classes(tables[0])) and not _attained(tables[0]):
-        other = ask([Direction(Composition(folded(table, False)), Composition(members(table))) for table in _distinct(tables)])
+        other = ask([(Composition(folded(table, False)), Composition(members(table))) for table in _distinct(tables)])
         result = Bounds(np.maximum(result.lower, other.lower), result.estimate, np.minimum(result.upper, other.upper))
         result = Bounds(result.lower, np.clip(result.estimate, result.lower, result.upper), result.upper)
     return result
 
 
-def _directions(tables: Tables, use_pairs: bool) -> list[Direction]:
+def _directions(tables: Tables, use_pairs: bool) -> list[asking.Sides]:
     """The directions, and more of them whose supremum is no larger: compositions of other members of the classes."""
-    found: list[Direction] = []
+    found: list[asking.Sides] = []
     for table in _distinct(tables):
         upper = Composition(folded(table, use_pairs))
-        found.append(Direction(upper, upper if _attained(table) else Composition(members(table))))
+        found.append((upper, upper if _attained(table) else Composition(members(table))))
         for number in range(1, 1 if _attained(table) else max(len(leaf.members) for leaf in classes(table))):
             one = Composition(members(table, number))
-            found.append(Direction(one, one))
+            found.append((one, one))
     return found
 
 
