@@ -22,9 +22,9 @@ RUNS: dict[str, DpEvent] = {
 SHAPES = {"logarithmic": 0.0, "geometric": 1.0, "Poisson": math.inf}
 HEADER = """# The cost of tuning: the best of a random number of runs
 
-`RepeatAndSelectDpEvent(run, mean, shape)`, ADD_OR_REMOVE_ONE. `one run` is the certified epsilon of a single run, `tuned` the upper end for
-the selection; its lower end is that of one run with a constant score. RDP: RdpAccountant with its default orders, whose bound is that of
-Papernot and Steinke (2022). Seconds are CPU time for both deltas. Made by `python -m comparisons.selection`.
+`RepeatAndSelectDpEvent(run, mean, shape)`, ADD_OR_REMOVE_ONE. `one run` is the certified epsilon of a single run, `tuned` the upper
+end for the selection; its lower end is that of one run with a constant score. RDP: RdpAccountant with its default orders, whose bound
+is that of Papernot and Steinke (2022). Seconds are CPU time for both deltas. Made by `python -m comparisons.selection`.
 
 | run | K | mean | delta | one run | tuned | RDP | tuned / RDP | s |
 |---|---|---|---|---|---|---|---|---|
@@ -46,8 +46,8 @@ def rows() -> list[str]:
                 peer = RdpAccountant().compose(event)
                 for delta, tuned in found.items():
                     theirs = float(peer.get_epsilon(delta))
-                    lines.append(f"| {name} | {law} | {mean:g} | {delta:g} | {alone.get_epsilon(delta):.4f} | {tuned:.4f} | {theirs:.4f} | "
-                                 f"{tuned / theirs:.3f} | {seconds:.1f} |")
+                    lines.append(f"| {name} | {law} | {mean:g} | {delta:g} | {alone.get_epsilon(delta):.4f} | {tuned:.4f} | "
+                                 f"{theirs:.4f} | {tuned / theirs:.3f} | {seconds:.1f} |")
     return lines
 
 

@@ -1,6 +1,6 @@
 """Events whose pair needs a certified curve of what is inside them: sampled compositions and selections; and answers for classes.
 
-    inner_curves           the one place where this room asks `search`: certified delta of a composition at many epsilons
+    inner_curves           certified delta of a composition at many epsilons
     curve_pairs            from such curves to finite pairs, above and below
     sampled_compositions   Poisson sampling of any composition
     selection              the best of a random number of runs

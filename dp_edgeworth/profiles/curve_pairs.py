@@ -40,7 +40,7 @@ def pair_of_curves(right: Side, left: Side) -> LatticePair:
     ends = [reach(side.upper, 1.0, _LEAST) for side in (right, left)]
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
-    spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 64.0), max(ends) / _LARGEST_INDEX)))
+    spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
     nodes = tuple(graded_nodes(math.ceil(end / spacing)) for end in ends)
     brackets = [side.bracket(spacing * subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
