@@ -11,7 +11,6 @@ from main_branch import EpsilonDelta, Exponential
 from scipy import special
 
 from dp_edgeworth import EdgeworthIntervalAccountant as Interval
-from dp_edgeworth.losses.pllr import Pllr
 
 RS = dpa.NeighboringRelation.REPLACE_SPECIAL
 LONG = np.longdouble
