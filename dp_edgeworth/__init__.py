@@ -42,7 +42,8 @@ from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sam
 from dp_edgeworth.analysis.provenance import Provenance, event_hash
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
-from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.events.groups import for_groups
+from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses.atoms import Atoms
@@ -73,7 +74,9 @@ __all__ = [
     "PllrMomentsDpEvent",
     "PrivacyCurves",
     "PrivacyStatement",
+    "ProfileDpEvent",
     "Provenance",
+    "RenyiDpEvent",
     "SweepResult",
     "__version__",
     "calibrate_mechanism",
@@ -84,6 +87,7 @@ __all__ = [
     "epsilon_statement",
     "event_hash",
     "explain",
+    "for_groups",
     "from_history",
     "from_json",
     "html_report",

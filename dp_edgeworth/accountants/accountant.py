@@ -25,9 +25,9 @@ from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
+from dp_edgeworth.profiles import worst_case
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
@@ -152,7 +152,13 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any) -> Bounds:
-        return self._answer("target_epsilon", target_epsilon, math.inf, (1.0, 0.0), self._delta_bounds)
+        """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+        epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
+        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
+        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)
+        with np.errstate(under="ignore"):
+            mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
+        return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
@@ -246,7 +252,7 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
         delta = validation.probability("target_delta", target_delta)
         if self._non_private or not self._pairs.counts or self._bound != "spectral":
             return Diagnosis(self.get_epsilon_interval(delta), "definition", "definition", True, "")
-        found = answers.epsilon_bounds(self._compositions(), np.array([delta]), self._tolerance)
+        found = self._proved_epsilons(np.array([delta]))
         interval = Interval(*(float(part[0]) for part in (found.lower, found.estimate, found.upper)))
         lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
         narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
@@ -273,12 +279,15 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
-        return _bounds(answers.epsilon_bounds(self._compositions(), deltas, self._tolerance))
+        return _bounds(self._proved_epsilons(deltas))
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
-        return _bounds(answers.delta_bounds(self._compositions(), epsilons, self._tolerance))
+        return _bounds(worst_case.delta_bounds(self._pairs, epsilons, self._tolerance))
+
+    def _proved_epsilons(self, deltas: np.ndarray) -> Proved:
+        return worst_case.epsilon_bounds(self._pairs, deltas, self._tolerance)
 
 
 def _bounds(found: Proved) -> Bounds:

@@ -23,14 +23,16 @@ _BUDGET = ("target_epsilon", "target_delta", "target_advantage", "target_true_po
 def epsilon(options: argparse.Namespace) -> int:
     """The statement at a delta."""
     asked = subject(options)
-    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance)
+    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance,
+                                        group_size=options.group_size)
     return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
 def delta(options: argparse.Namespace) -> int:
     """The statement at an epsilon."""
     asked = subject(options)
-    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance)
+    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance,
+                                      group_size=options.group_size)
     return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 

@@ -21,6 +21,11 @@ from dp_edgeworth.events.tree import leaves
 
 _LONGEST = 72
 _DEEPEST = 6
+# Guarantees that many mechanisms have; the interval is then that of the worst one.
+_CLASSES = {"ZCDpEvent", "RenyiDpEvent", "ProfileDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent",
+            "PermuteAndFlipDpEvent", "RepeatAndSelectDpEvent", "PllrMomentsDpEvent"}
+_WORST = "the worst mechanism that the event allows; one of them may have less loss"
+_ITSELF = "the mechanism itself"
 _MOST_PARTS = 8
 _RELATIONS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record added or removed",
@@ -129,10 +134,34 @@ def sampling_assumptions(event: dp_event.DpEvent) -> list[str]:
     return [words for event_class, words in pairs if event_class in kinds] or [_NO_SAMPLING]
 
 
-def not_covered(event: dp_event.DpEvent) -> list[str]:
+def not_covered(event: dp_event.DpEvent, group_size: int = 1) -> list[str]:
     """What the guarantee says nothing about."""
     sampled = sampling_assumptions(event) != [_NO_SAMPLING]
-    return [*([_SHUFFLED] if sampled else []), *_ALWAYS_EXCLUDED]
+    excluded = list(_ALWAYS_EXCLUDED)
+    if group_size > 1:
+        excluded[1] = f"losses of more than {group_size:,} records per person"
+    return [*([_SHUFFLED] if sampled else []), *excluded]
+
+
+def allows_many_mechanisms(event: dp_event.DpEvent) -> bool:
+    """Whether some event in the tree is a guarantee that many mechanisms have, rather than one mechanism."""
+    for leaf, _ in leaves(event):
+        if kind(leaf) in _CLASSES or (kind(leaf) == "DiscreteGaussianDpEvent" and not _is_one_dimensional(leaf)):
+            return True
+        inner = getattr(leaf, "event", None)
+        if isinstance(inner, dp_event.DpEvent) and allows_many_mechanisms(inner):
+            return True
+    return False
+
+
+def _is_one_dimensional(event: dp_event.DpEvent) -> bool:
+    fields = parameters(event)
+    return fields.get("dimension") == 1 and float(fields.get("sensitivity", 1.0)).is_integer()
+
+
+def subject(event: dp_event.DpEvent) -> str:
+    """What an interval of the event is of."""
+    return _WORST if allows_many_mechanisms(event) else _ITSELF
 
 
 def _leaf_classes(event: dp_event.DpEvent) -> set[type]:
