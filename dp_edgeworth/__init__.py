@@ -46,6 +46,7 @@ from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
@@ -75,6 +76,8 @@ __all__ = [
     "PllrMomentsDpEvent",
     "PrivacyCurves",
     "PrivacyStatement",
+    "RandomAllocationDpEvent",
+    "ShuffledBatchesDpEvent",
     "SweepResult",
     "calibrate_noise",
     "delta_statement",

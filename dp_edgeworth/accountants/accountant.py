@@ -23,7 +23,7 @@ from dp_edgeworth.losses.class_leaf import classes, folded, members
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.paper import estimate, finite_sample
-from dp_edgeworth.profiles import worst_case
+from dp_edgeworth.profiles import random_allocation, worst_case
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.search import conversion, quick
 from dp_edgeworth.sums.composition import Composition
@@ -263,6 +263,9 @@ class EdgeworthIntervalAccountant(_EventAccountant):
             return finite_sample.epsilon_bounds(self._directions(), deltas, self._method)
         if classes(self._counts[0]):
             return worst_case.epsilon_bounds(self._tables, deltas, self._tolerance)
+        alone = random_allocation.single_curves(self._counts)
+        if alone:
+            return random_allocation.epsilon_bounds(alone, deltas)
         if len(deltas) == 1:
             found = quick.epsilon(self._sums, float(deltas[0]), self._tolerance)
             if found is not None:
@@ -278,6 +281,9 @@ class EdgeworthIntervalAccountant(_EventAccountant):
             return finite_sample.delta_bounds(self._directions(), epsilons, self._method)
         if classes(self._counts[0]):
             return worst_case.delta_bounds(self._tables, epsilons, self._tolerance)
+        alone = random_allocation.single_curves(self._counts)
+        if alone:
+            return random_allocation.delta_bounds(alone, epsilons)
         return conversion.delta_bounds(self._directions(), epsilons, self._tolerance)
 
     @property

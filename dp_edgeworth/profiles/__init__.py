@@ -12,6 +12,6 @@ May import everything up to `search`. Importing it registers the events. A chang
 `curve_pairs` (which pair) and through the formulas of the events; everything else is proved in `losses` and `proofs`.
 """
 
-from dp_edgeworth.profiles import sampled_compositions, selection
+from dp_edgeworth.profiles import batch_events, sampled_compositions, selection
 
-__all__ = ["sampled_compositions", "selection"]
+__all__ = ["batch_events", "sampled_compositions", "selection"]

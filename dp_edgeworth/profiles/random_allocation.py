@@ -1,7 +1,9 @@
 """One epoch of random allocation as a leaf: alone it is its certified curve, among others a finite pair on a lattice of losses.
 
-The curve is `search.random_allocation`. From its values at nodes follow a pair that dominates and one that is dominated (`losses.profile_pair`).
-A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2/6, and the one below too small by as much: g is a small
+The curve is `search.random_allocation`. From its values at nodes follow a pair that dominates and one that is dominated
+(`losses.profile_pair`).
+A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2/6, and the one below too small by as
+much: g is a small
 share of the deviation of the loss. Nodes are dense near 0 and their distance grows in proportion to epsilon from there on.
 """
 
@@ -163,6 +165,7 @@ def delta_bounds(curves: list[RandomAllocationCurve], epsilons: np.ndarray) -> B
     for curve in curves:
         logs = curve.bounds(epsilons[finite])
         with np.errstate(under="ignore"):
-            ends = (np.exp(logs.lower) * (1.0 - 1e-14), np.exp(logs.estimate), np.minimum(np.exp(logs.upper) * (1.0 + 1e-14) + 5e-324, 1.0))
+            ends = (np.exp(logs.lower) * (1.0 - 1e-14), np.exp(logs.estimate), np.minimum(np.exp(logs.upper) * (1.0 + 1e-14) +
+            5e-324, 1.0))
         result = result.largest(Bounds(*(_placed(part, finite, epsilons.shape) for part in ends)))
     return result

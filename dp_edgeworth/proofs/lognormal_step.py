@@ -67,15 +67,16 @@ class StepLaw:
     Attributes:
       edges: e^x at increasing x.
       log_tail: log P(A > edge). log_density: log n(x).
-      weights: the masses, moved to the edges with the same means. least: P(A < first edge), moved to 0.
+      weights, log_weights: the masses, moved to the edges with the same means. least, log_least: P(A < first edge), moved to 0.
     """
 
     def __init__(self, shift: float):
         self.shift = shift
         low, high = -0.5 * shift * shift - _REACH * shift, 0.5 * shift * shift + _REACH * shift
         x = np.linspace(low, high, 2 + int(_BINS_PER_DEVIATION * (high - low) / shift))
-        if high < _FAR:  # for c in (2): however little noise there is in log A, x can turn by a right angle
-            x = np.concatenate([x, np.geomspace(high, _FAR, 40)[1:]])
+        if high < _FAR:  # for c in (2): however little log A varies, x can turn by a right angle; and for large r in (1)
+            more = np.geomspace(high, _FAR, 40)[1:]
+            x = np.concatenate([low - high - more[::-1], x, more])
         self.edges = np.exp(x)
         at_p, at_q = x / shift + 0.5 * shift, x / shift - 0.5 * shift  # in standard deviations under P and under Q
         self.log_tail = special.log_ndtr(-at_p)
@@ -87,12 +88,20 @@ class StepLaw:
         self.weights = np.zeros(len(x))
         self.weights[:-1] += masses * (1.0 - share)
         self.weights[1:] += masses * share
-        self.least = float(special.ndtr(at_p[0]))
+        self.least, self.log_least = float(special.ndtr(at_p[0])), float(special.log_ndtr(at_p[0]))
+        # a mass that is no float is at most the tail that it is in, at either edge
+        lost = np.where(masses > 0.0, -np.inf, np.where(at_p[:-1] > 0.0, self.log_tail[:-1], special.log_ndtr(at_p[1:])))
+        with np.errstate(divide="ignore"):
+            self.log_weights = np.logaddexp(np.log(self.weights), np.logaddexp(np.append(lost, -np.inf), np.append(-np.inf, lost)))
 
     def log_laplace(self, rates: np.ndarray) -> np.ndarray:
-        """Upper bounds of log E e^{-r A}, r >= 0: (1)."""
-        sums = np.exp(-rates[..., None] * self.edges) @ self.weights + self.least
-        return np.log(sums + np.exp(self.log_tail[-1] - rates * self.edges[-1])) + _BIN_ERROR
+        """Upper bounds of log E e^{-r A}, r >= 0: (1). Sums of logarithms, so that none is too small for a float."""
+        logs = self.log_weights - rates[..., None] * self.edges
+        peak = logs.max(axis=-1)
+        sums = peak + np.log(np.exp(logs - peak[..., None]).sum(axis=-1))
+        ends = np.logaddexp(self.log_least, self.log_tail[-1] - rates * self.edges[-1])
+        return np.logaddexp(sums, ends) + _BIN_ERROR * (1.0 + 1e-3 * np.abs(sums))
+
 
     def log_continued(self, rates: np.ndarray, angles: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds of log|phi(q)| at Re q = r < 0 and, with the same c, at Re q = r' > r, angle = (arg q - pi/2)_+ at most: (2)."""
@@ -105,8 +114,9 @@ class StepLaw:
             found = np.where(logs < 600.0, np.logaddexp(np.log(kept), tail), np.inf)
             rows, best = np.arange(len(rates)), np.argmin(found, axis=1)
             used = np.arange(len(self.edges)) <= best[:, None]
-            right = (np.exp(np.minimum(-others[:, None] * self.edges, 690.0)) * (used * self.weights)).sum(axis=1) + self.least
-            return found[rows, best] + _BIN_ERROR, np.logaddexp(np.log(right), tail[rows, best]) + _BIN_ERROR
+            right = np.log((np.exp(np.minimum(-others[:, None] * self.edges, 690.0)) * (used * self.weights)).sum(axis=1) + self.least)
+            right = np.where(others < 0.0, right, self.log_laplace(np.maximum(others, 0.0)))
+            return found[rows, best] + _BIN_ERROR, np.logaddexp(right, tail[rows, best]) + _BIN_ERROR
 
     def log_rotated(self, rates: np.ndarray, angles: np.ndarray) -> float:
         """The least of (3) at some angles, with Re(q e^{-i beta}) = rate >= 0."""

@@ -25,12 +25,12 @@ _NODES = 32
 _LEAN = 0.4
 _LEAST_CALL = 0.35  # k - 1 from which calls are subtracted before the integral
 _LEAST_CALL_SHIFT = 0.45
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 6.0, 1e-5
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 6.0, 1e-4
 _DIGITS = 40.0
 _MOST_PANELS, _FEW_PANELS = 160, 24
 _LARGEST_EPSILON = 600.0
 _LOG_LEAST = -744.0  # an upper bound is never 0
-_LARGEST_RATE = 20.0  # a / t: e^q phi(q) is computed, which is larger than phi(q)
+_LARGEST_RATE = 500.0  # a / t
 _SMALL = 1e-11  # deltas below which the Chernoff bound is tried
 
 
@@ -198,11 +198,13 @@ def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
-    """The smallest and the largest k - 1 for which this a is the best: where its neighbours are as good."""
+    """The smallest and the largest k - 1 for which this a is the best: where its neighbours are as good, or hardly anything is below."""
     exponents, sizes = _abscissas(shift, steps)
     rates, at = np.exp2(exponents), int(np.flatnonzero(exponents == exponent)[0])
     edges = (sizes[:-1] - sizes[1:]) / (rates[1:] - rates[:-1])  # k - 1, decreasing in a
-    return np.array([max(float(edges[at]), -1.0) if at < len(edges) else -1.0, float(edges[at - 1]) if at else 1e6])
+    least = -min(1.0, 15.0 * math.sqrt(math.expm1(min(shift * shift, 600.0)) / steps))
+    low, high = float(edges[at]) if at < len(edges) else -1.0, float(edges[at - 1]) if at else 1e6
+    return np.array([min(max(low, least), high), high])
 
 
 @functools.lru_cache(maxsize=512)
@@ -219,7 +221,7 @@ def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None
     a, served = 2.0 ** exponent, _served(shift, steps, exponent)
     exponents, sizes = _abscissas(shift, steps)
     wanted = float(sizes[exponents == exponent][0]) + a * served - _DIGITS
-    empty = Ray(shift, float(steps), a, lean, np.zeros(1), _NODES, _rotation(shift, steps, lean))
+    empty = Ray(shift, float(steps), a, lean, np.zeros(1), _NODES, _rotation(shift, steps, a, lean))
     length = _length(empty, 0.5 * a, float(wanted[0]), served[0])
     points = [0.0]
     while points[-1] < length and len(points) < _MOST_PANELS:
@@ -230,7 +232,7 @@ def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None
 def _call_ray(shift: float, steps: int, exponent: int) -> Ray | None:
     served = np.array([0.5, 1.0]) * 2.0 ** exponent
     wanted = -_DIGITS - np.log(served)
-    empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, _LEAN))
+    empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, 0.0, _LEAN))
     length = _length(empty, 1.0 / served[1], float(wanted[1]), served[0])
     points = [1e-18 / (1.0 + math.exp(min(shift * shift, 100.0)) / steps)]
     while points[-1] < length:
@@ -264,11 +266,12 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
     return length
 
 
-def _rotation(shift: float, steps: int, lean: float) -> Rotation:
+def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
+    """e^q phi(q) is up to e^{a/t} larger than phi(q), and needs as many digits more."""
     strip = min(0.5 * (0.5 * math.pi - lean), 2.0 * shift) * (1.0 - 1e-12)
-    angle = strip + lean
-    step = 2.0 * math.pi * strip / (_DIGITS + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
-    return Rotation(angle, strip, step, 9.5)
+    angle, digits = strip + lean, _DIGITS + abscissa / steps
+    step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
+    return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
 
 
 def _rates(deviation: float, shift: float, steps: float) -> np.ndarray:
