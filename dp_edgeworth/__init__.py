@@ -44,6 +44,7 @@ from dp_edgeworth.accountants.accountant import (
 from dp_edgeworth.analysis.curves import PrivacyCurves
 from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
+from dp_edgeworth.analysis.sampling import SamplingComparison, compare_sampling
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
@@ -77,9 +78,11 @@ __all__ = [
     "PrivacyCurves",
     "PrivacyStatement",
     "RandomAllocationDpEvent",
+    "SamplingComparison",
     "ShuffledBatchesDpEvent",
     "SweepResult",
     "calibrate_noise",
+    "compare_sampling",
     "delta_statement",
     "epsilon_statement",
     "explain",

@@ -7,6 +7,7 @@
                            --target_delta 1e-5 --csv sweep.csv --png sweep.png
     dp-edgeworth explain   --event ledger.json --target_delta 1e-5
     dp-edgeworth curve     --event ledger.json --png curve.png
+    dp-edgeworth sampling  --batch_size 256 --dataset_size 60000 --epochs 15 --noise_multiplier 1.1 --target_delta 1e-5
 
 Flags have the names of dp-accounting's parameters; `--event` takes a file in the format of docs/event-json.md, or - for
 standard input; `--json` prints data. Exit codes: 0 answered, 1 cannot be certified, 2 bad input.
@@ -25,7 +26,7 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
-from dp_edgeworth.analysis import curves, explanation, planning, report, statement, sweeps
+from dp_edgeworth.analysis import curves, explanation, planning, report, sampling, statement, sweeps
 from dp_edgeworth.events import description, serialization
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
@@ -175,6 +176,20 @@ def _curve(options: argparse.Namespace) -> int:
     return ANSWERED if proved else NOT_CERTIFIED
 
 
+def _sampling(options: argparse.Namespace) -> int:
+    answer = sampling.compare_sampling(
+        batch_size=options.batch_size, dataset_size=options.dataset_size, epochs=options.epochs, target_delta=options.target_delta,
+        noise_multiplier=options.noise_multiplier, target_epsilon=options.target_epsilon,
+        truncated_batch_size=options.truncated_batch_size)
+    if options.csv:
+        answer.to_csv(options.csv)
+    if options.png:
+        _save(answer.plot().figure, options.png)
+    _write(f"{answer.to_json() if options.json else answer}\n", sys.stdout)
+    proved = all(row.interval.upper < np.inf or row.interval.lower == np.inf for row in answer.rows)
+    return ANSWERED if proved else NOT_CERTIFIED
+
+
 # options -------------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +280,23 @@ def _parser() -> argparse.ArgumentParser:
               default="ADD_OR_REMOVE_ONE")
         _flag(command, "tolerance", type=float, default=1e-6, help="width of the certified interval aimed at")
         _parameters(command, name)
+    _sampling_parser(commands)
     return parser
+
+
+def _sampling_parser(commands: Any) -> None:
+    words = "one recipe under every way to draw its batches"
+    command = commands.add_parser("sampling", help=words, description=words)
+    command.set_defaults(run=_sampling)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    for name, kind, needed, text in (("batch_size", int, True, "records per batch"), ("dataset_size", int, True, "records in all"),
+                                     ("epochs", float, True, "passes over the data"), ("target_delta", float, True, None),
+                                     ("noise_multiplier", float, False, "standard deviation / sensitivity"),
+                                     ("target_epsilon", float, False, "instead of the noise, which is then solved for"),
+                                     ("truncated_batch_size", int, False, "largest batch of truncated Poisson sampling")):
+        _flag(command, name, type=kind, required=needed, help=text)
+    command.add_argument("--csv", metavar="FILE", help="write the table")
+    command.add_argument("--png", metavar="FILE", help="write a picture (needs matplotlib)")
 
 
 def _parameters(command: Any, name: str) -> None:

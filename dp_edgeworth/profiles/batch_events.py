@@ -1,14 +1,10 @@
 """Random allocation and shuffled batches as events: which pair, at every scale, and when they are refused.
 
-`RandomAllocationDpEvent(event, k, t)`, ADD_OR_REMOVE_ONE and REPLACE_SPECIAL: the curve of `random_allocation` for k = 1. For k >
-1 a random partition of the
-steps into k groups of floor(t/k) or ceil(t/k), and one step of every group, is a uniform choice of k steps; who knows the
-partition sees a composition
-of k rounds of 1 of that many (Feldman, Shenfeld 2025), which is an upper end. From below: the sum of all t outputs, a Gaussian
-mechanism of shift
-k / (sigma sqrt t). Where there is so much or so little noise that the theorem is not used: no amplification above, and the first
-output alone,
-which is Poisson sampling with probability 1/t, below.
+`RandomAllocationDpEvent(event, k, t)`, ADD_OR_REMOVE_ONE and REPLACE_SPECIAL: the curve of `random_allocation` for k = 1. For k > 1 a
+random partition of the steps into k groups of floor(t/k) or ceil(t/k), and one step of every group, is a uniform choice of k steps; who
+knows the partition sees a composition of k rounds of 1 of that many (Feldman, Shenfeld 2025): an upper end. From below: the sum
+of all t outputs, a Gaussian mechanism of shift k / (sigma sqrt t). Where there is so much or so little noise that the theorem is not
+used: no amplification above, and the first output alone, which is Poisson sampling with probability 1/t, below.
 
 `ShuffledBatchesDpEvent`: `losses.shuffled_batches`, REPLACE_SPECIAL only.
 """
@@ -19,14 +15,21 @@ import dataclasses
 import functools
 import math
 
-from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
-from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, NON_PRIVATE, RS, Directions, UnsupportedLeafError,
-register_mechanism, require
+from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.mechanisms.registry import (
+    AR,
+    NO_LOSS,
+    NON_PRIVATE,
+    RS,
+    Directions,
+    UnsupportedLeafError,
+    register_mechanism,
+    require,
+)
 from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, positive, rounded_up, sampled_gaussian
 from dp_edgeworth.losses.mechanisms.sampled import combined_shift
 from dp_edgeworth.losses.operations import reverse
@@ -48,8 +51,8 @@ def _random_allocation(event: RandomAllocationDpEvent, relation: NeighboringRela
     selected = validation.integer("num_selected", event.num_selected, 0)
     if selected > steps:
         raise ValueError(f"`num_selected` must be at most `num_steps`, {steps}. Found {selected}.")
-    shift = combined_shift(event, event.event, "Subevent of `RandomAllocationDpEvent` must be a `GaussianDpEvent` or a composition
-    of them.")
+    shift = combined_shift(event, event.event, "Subevent of `RandomAllocationDpEvent` must be a `GaussianDpEvent` or a composition of "
+                           "them.")
     if selected == 0 or shift == 0.0:
         return NO_LOSS
     if math.isinf(shift):
@@ -84,7 +87,7 @@ def _several_of(shift: float, selected: int, steps: int) -> Directions:
     return Directions(*(dataclasses.replace(_composed(curves), below=below) for curves in both_directions(counts)))
 
 
-def _composed(curves: TwoSided) -> Pllr:
+def _composed(curves: TwoSided) -> LatticePair:
     """A pair that dominates the composition."""
     return pair_of_curves(Side(curves.forward.upper, curves.forward.bracket), Side(curves.backward.upper, curves.backward.bracket))
 
@@ -92,12 +95,12 @@ def _composed(curves: TwoSided) -> Pllr:
 @register_mechanism(ShuffledBatchesDpEvent)
 def _shuffled_batches(event: ShuffledBatchesDpEvent, relation: NeighboringRelation) -> Directions:
     if relation is not RS:
-        raise UnsupportedLeafError(event, "neighboring_relation must be `REPLACE_SPECIAL` for `ShuffledBatchesDpEvent`: with a
-        record more or less, the "
-                                   f"shuffled batches of neighbours differ in number or size. Found `{relation.name}`.")
+        raise UnsupportedLeafError(event, "neighboring_relation must be `REPLACE_SPECIAL` for `ShuffledBatchesDpEvent`: with a record "
+                                   "more or less, the shuffled batches of neighbours differ in number or size. "
+                                   f"Found `{relation.name}`.")
     batches = validation.integer("num_batches", event.num_batches, 1)
-    shift = combined_shift(event, event.event, "Subevent of `ShuffledBatchesDpEvent` must be a `GaussianDpEvent` or a composition
-    of them.")
+    shift = combined_shift(event, event.event, "Subevent of `ShuffledBatchesDpEvent` must be a `GaussianDpEvent` or a composition of "
+                           "them.")
     if batches == 1 or shift == 0.0 or math.isinf(shift):
         return gaussian(shift)
     if not _SMALLEST_SHUFFLED <= shift <= _LARGEST_SHUFFLED or batches > _MOST_BATCHES:

@@ -1,8 +1,7 @@
 """From certified curves to finite pairs: which nodes, how fine, how far.
 
 A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2 / 6 (and one from below too small by about
-as much), so g is a small share of the deviation of the loss. Nodes are dense near 0, where most of the loss is, and their distance
-grows in
+as much), so g is a small share of the deviation of the loss. Nodes are dense near 0, where most of the loss is, and their distance grows in
 proportion to epsilon from there on: far losses are rare, and a relative error of them is what counts.
 """
 

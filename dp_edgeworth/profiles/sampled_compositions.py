@@ -51,8 +51,7 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
             raise
     for leaf, _ in found:
         if not unsampled_output_is_defined(leaf):
-            raise UnsupportedLeafError(event, "Subevents of `PoissonSampledDpEvent` must be mechanisms that run without a record as
-            they "
+            raise UnsupportedLeafError(event, "Subevents of `PoissonSampledDpEvent` must be mechanisms that run without a record as they "
                                        f"do with it. Found {validation.shown(leaf)}.")
     counts = contents((directions(leaf, relation), count) for leaf, count in found)
     if p == 0.0 or counts == ():

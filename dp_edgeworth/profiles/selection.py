@@ -1,7 +1,6 @@
 """The best of a random number K of runs, K not released: hyper-parameter tuning.
 
-(Liu, Talwar 2019; Papernot, Steinke 2022; profiles: Koskela, Redberg, Wang 2024.) Every run releases its output and a score that
-is part
+(Liu, Talwar 2019; Papernot, Steinke 2022; profiles: Koskela, Redberg, Wang 2024.) Every run releases its output and a score that is part
 of it; the best run is released. With phi the generating function of K and q(y) = P(a run is no better than y), ties broken by one more
 uniform number, the output y has the density phi'(q(y)) dQ(y). Let q' be that of the other law. phi' grows, so from
 
@@ -12,8 +11,7 @@ follows, at every y,
     Poisson, mean m:                                     phi'(q) / phi'(q') <= exp(m (e^e - 1) + m delta'(e))
     truncated negative binomial (shape eta, gamma):      phi'(q) / phi'(q') <= (e^e + delta'(e) (1 - gamma) / gamma)^{eta + 1}
 
-With r the logarithm of that, delta_select(eps) <= int phi'(q) (dQ - e^{eps - r} dQ')_+ <= E[K] delta(eps - r): the best e is the
-one with the
+With r the logarithm of that, delta_select(eps) <= int phi'(q) (dQ - e^{eps - r} dQ')_+ <= E[K] delta(eps - r): the best e is the one with the
 smallest r, whatever eps. Shape 0 is the logarithmic law, 1 the geometric one, infinity Poisson's, which may have no run at all.
 
 From below: a constant score, which makes the selection one run where K >= 1, and one run with probability 1 - e^{-m} for Poisson's law.

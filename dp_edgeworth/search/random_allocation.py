@@ -198,7 +198,7 @@ def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
-    """The smallest and the largest k - 1 for which this a is the best: where its neighbours are as good, or hardly anything is below."""
+    """The least and the largest k - 1 for which this a is the best: where its neighbours are as good, or hardly anything is left."""
     exponents, sizes = _abscissas(shift, steps)
     rates, at = np.exp2(exponents), int(np.flatnonzero(exponents == exponent)[0])
     edges = (sizes[:-1] - sizes[1:]) / (rates[1:] - rates[:-1])  # k - 1, decreasing in a
@@ -234,7 +234,7 @@ def _call_ray(shift: float, steps: int, exponent: int) -> Ray | None:
     wanted = -_DIGITS - np.log(served)
     empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, 0.0, _LEAN))
     length = _length(empty, 1.0 / served[1], float(wanted[1]), served[0])
-    points = [1e-18 / (1.0 + math.exp(min(shift * shift, 100.0)) / steps)]
+    points = [1e-18 / (1.0 + math.exp(min(shift * shift, 100.0)) / steps) / max(1.0, served[1])]
     while points[-1] < length:
         s = points[-1]
         points.append(s * (30.0 if s < 1e-9 else 3.4 if s < 0.3 / (1.0 + served[1]) else 2.0))
