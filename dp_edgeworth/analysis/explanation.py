@@ -271,7 +271,11 @@ def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, toleran
     if len(directions) < 2 or math.isinf(whole.estimate):
         return whole, "both"
     remove = conversion.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
-    return whole, "remove" if remove >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
+    slack = 0.1 * tolerance * max(1.0, whole.estimate)
+    if remove >= whole.estimate - slack:
+        return whole, "remove"
+    add = conversion.epsilon_bounds(directions[1:], np.array([delta]), tolerance).estimate[0]  # the whole may be known better
+    return whole, "remove" if remove >= add - slack else "add"
 
 
 def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventReport) -> EdgeworthIntervalAccountant:

@@ -19,6 +19,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.mechanisms.registry import (
     AR,
@@ -34,7 +35,7 @@ from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, posit
 from dp_edgeworth.losses.mechanisms.sampled import combined_shift
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.shuffled_batches import ShuffledLoss
+from dp_edgeworth.losses.shuffled_batches import GaussianBound, ShuffledLoss
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, TwoSided, both_directions
 from dp_edgeworth.profiles.random_allocation import RandomAllocationLoss
@@ -73,8 +74,13 @@ def one_of(shift: float, steps: int) -> Directions:
         return Directions(*(RandomAllocationLoss(shift, steps, direction) for direction in ("remove", "add")))
     below = sampled_gaussian(shift, 1.0 / steps, AR)
     first = below if isinstance(below, Pllr) else below.remove
+    return Directions(_bounded(shift, first.dominated), _bounded(shift, reverse(first.dominated)))
+
+
+def _bounded(shift: float, below: Pllr) -> Pllr:
+    """No amplification above, and a pair below."""
     above = normal(shift)
-    return Directions(rounded_up(above, first.dominated), rounded_up(above, reverse(first.dominated)))
+    return GaussianBound(above.mu, below) if isinstance(above, GaussianShift) else rounded_up(above, below)
 
 
 @functools.lru_cache(maxsize=64)
@@ -104,6 +110,5 @@ def _shuffled_batches(event: ShuffledBatchesDpEvent, relation: NeighboringRelati
     if batches == 1 or shift == 0.0 or math.isinf(shift):
         return gaussian(shift)
     if not _SMALLEST_SHUFFLED <= shift <= _LARGEST_SHUFFLED or batches > _MOST_BATCHES:
-        above = rounded_up(normal(shift), NO_LOSS.remove)
-        return Directions(above, above)
+        return Directions(_bounded(shift, NO_LOSS.remove), _bounded(shift, NO_LOSS.remove))
     return Directions(ShuffledLoss(shift, batches), ShuffledLoss(shift, batches, is_reversed=True))

@@ -33,7 +33,7 @@ from scipy import special
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
 from dp_edgeworth.sums.composition import EPSILON
 
-_BINS_PER_DEVIATION = 24
+_BINS_PER_DEVIATION = 12
 _REACH = 12.0  # standard deviations that the bins cover; what is beyond is charged
 _FAR = 3.0
 _BIN_ERROR = 1e-11  # relative, of a sum of chords

@@ -199,7 +199,7 @@ def ellipses(ray: Ray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def log_cut(ray: Ray, length: float) -> float:
     """log of what is left out beyond s = length, without e^{(k-1) Re u}, at the best of some angles."""
     law, sine = step_law(ray.shift), math.sin(ray.lean)
-    more = np.concatenate([np.geomspace(1e-3, 1.0, 40) * min(1.0, 8.0 * law.shift), np.linspace(0.02, 1.0, 40) * (0.5 * math.pi)])
+    more = np.concatenate([np.geomspace(3e-3, 1.0, 20) * min(1.0, 8.0 * law.shift), np.linspace(0.05, 1.0, 16) * (0.5 * math.pi)])
     angles = ray.lean + more[ray.lean + more <= 0.5 * math.pi]
     rates = (ray.abscissa * np.cos(angles) + length * np.sin(angles - ray.lean)) / ray.steps
     logs = ray.abscissa - length * sine + ray.steps * law.log_rotated(rates, angles) - math.log(math.pi * length *

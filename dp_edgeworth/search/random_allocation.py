@@ -1,6 +1,6 @@
 """Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
 
-    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 2 of k - 1
+    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 8 of k - 1
     all other k                                    puts along Re u = a with the a, of powers of 2, that makes e^{ak} psi(a) / a small
 
 A ray serves every epsilon whose k belongs to it, and is kept.
@@ -25,8 +25,9 @@ _NODES = 32
 _LEAN = 0.4
 _LEAST_CALL = 0.35  # k - 1 from which calls are subtracted before the integral
 _LEAST_CALL_SHIFT = 0.45
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 6.0, 1e-4
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-4
 _DIGITS = 40.0
+_OCTAVES = 3  # of k - 1 that one ray for calls serves
 _MOST_PANELS, _FEW_PANELS = 160, 24
 _LARGEST_EPSILON = 600.0
 _LOG_LEAST = -744.0  # an upper bound is never 0
@@ -183,7 +184,7 @@ def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]
     exponents, sizes = _abscissas(shift, steps)
     best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
     calls = (excess >= _LEAST_CALL) & (shift >= _LEAST_CALL_SHIFT)
-    octaves = np.ceil(np.log2(np.where(calls, excess, 1.0)))
+    octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
     return [(True, int(octave)) if call else (False, int(exponent))
             for call, octave, exponent in zip(calls, octaves, best, strict=True)]
 
@@ -230,7 +231,7 @@ def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None
 
 
 def _call_ray(shift: float, steps: int, exponent: int) -> Ray | None:
-    served = np.array([0.5, 1.0]) * 2.0 ** exponent
+    served = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** exponent
     wanted = -_DIGITS - np.log(served)
     empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, 0.0, _LEAN))
     length = _length(empty, 1.0 / served[1], float(wanted[1]), served[0])
@@ -262,7 +263,7 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
     for _ in range(400):
         if log_cut(ray, length) + excess * (ray.abscissa - length * math.sin(ray.lean)) <= wanted:
             break
-        length *= 1.3
+        length *= 1.5
     return length
 
 
