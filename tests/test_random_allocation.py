@@ -34,6 +34,16 @@ def test_reference_values(sigma: float, steps: int, delta: float, remove: float,
         assert lower - 6e-9 < expected < upper + 6e-9  # the reference is rounded to nine decimals
 
 
+def _transform(q: mpmath.mpc, v: mpmath.mpf, per_deviation: int = 50) -> mpmath.mpc:
+    """E e^{-qA}, rotated by an angle of its own; the trapezoid sum over 14 deviations on either side."""
+    angle = min(mpmath.mpf("0.5"), 2 * v) / v
+    terms = []
+    for i in range(-14 * per_deviation, 14 * per_deviation + 1):
+        x = mpmath.mpf(i) / per_deviation - 1j * angle
+        terms.append(mpmath.exp(-x * x / 2 - q * mpmath.exp(v * x - v * v / 2)))
+    return mpmath.fsum(terms) / per_deviation / mpmath.sqrt(2 * mpmath.pi)
+
+
 def _one_put(strike: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
     """E[(strike - A)_+] of one log-normal A of mean 1."""
     if strike <= 0:
@@ -77,6 +87,24 @@ def test_direct_quadrature(sigma: float, steps: int, epsilons: tuple[float, ...]
                 lower, upper = (mpmath.exp(mpmath.mpf(float(end[0]))) for end in (found.lower, found.upper))
                 assert lower <= value <= upper
                 assert upper - lower < 1e-13 + 1e-14 * (k if direction == "add" else 1) + 1e-9 * value
+
+
+@pytest.mark.parametrize(("sigma", "steps", "eps"), [(1.0, 1000, 0.171728684), (1.0, 1000, 0.5), (2.0, 1000, 0.059231457), (3.0, 50, 0.6)])
+def test_inversion_in_forty_digits(sigma: float, steps: int, eps: float) -> None:
+    """The plain formula: the trapezoid rule of period T >= k along Re u = a is sum_j e^{-ajT} put(k + jT), j >= 0, here put(k) to e^-75."""
+    with mpmath.workdps(40):
+        v, k = 1 / mpmath.mpf(sigma), mpmath.exp(mpmath.mpf(eps))
+        period = mpmath.mpf(1.01) * k
+        a, last = 75 / period, int(17.0 * math.sqrt(steps) * sigma * float(period) / (2.0 * math.pi))
+        terms = []
+        for j in range(last + 1):
+            u = a + 2j * mpmath.pi * j / period
+            value = mpmath.exp(u * k) * _transform(u / steps, v, 10) ** steps / (u * u)
+            terms.append(value.real if j else value.real / 2)
+        exact = 2 * mpmath.fsum(terms) / period - k + 1
+        found = RandomAllocationCurve(1.0 / sigma, steps, "remove").bounds(np.array([eps]))
+        assert mpmath.exp(mpmath.mpf(float(found.lower[0]))) <= exact <= mpmath.exp(mpmath.mpf(float(found.upper[0])))
+        assert float(found.upper[0] - found.lower[0]) < 1e-14 / float(exact)
 
 
 def test_convolution_of_five_steps() -> None:
@@ -131,16 +159,6 @@ def test_any_parameters_give_true_bounds(abscissa: float, lean: float, nodes: in
                 assert found.lower[0] - 1e-12 <= call + k - 1.0 <= found.upper[0] + 1e-12
                 narrow |= bool(found.upper[0] - found.lower[0] < 1e-9)
     assert narrow or nodes < 32 or abscissa > 1.0
-
-
-def _transform(q: mpmath.mpc, v: mpmath.mpf) -> mpmath.mpc:
-    """E e^{-qA}, rotated by an angle of its own; the trapezoid sum with a step of 1/50, in 30 digits."""
-    angle = min(mpmath.mpf("0.5"), 2 * v) / v
-    terms = []
-    for i in range(-700, 701):
-        x = mpmath.mpf(i) / 50 - 1j * angle
-        terms.append(mpmath.exp(-x * x / 2) * mpmath.exp(-q * mpmath.exp(v * x - v * v / 2)))
-    return mpmath.fsum(terms) / 50 / mpmath.sqrt(2 * mpmath.pi)
 
 
 @pytest.mark.parametrize("v", [0.05, 0.5, 1.0, 3.0])

@@ -16,9 +16,8 @@ if TYPE_CHECKING or not hasattr(dp_event, "RandomAllocationDpEvent"):
     class RandomAllocationDpEvent(dp_event.DpEvent):
         """Every record takes part in `num_selected` of `num_steps` steps, chosen uniformly and independently of other records.
 
-        With `num_selected` 1 also called balls-in-bins sampling: an epoch in which every record is dealt into one batch at random,
-        so that batches
-        have random sizes. Noise is added to sums, which are not divided by the size that came out.
+        With `num_selected` 1 also called balls-in-bins sampling: an epoch in which every record is dealt into one batch at random, so
+        that batches have random sizes. Noise is added to sums, which are not divided by the size that came out.
 
         Attributes:
           event: what runs on the batch of each step.
@@ -42,8 +41,8 @@ else:
 class ShuffledBatchesDpEvent(dp_event.DpEvent):
     """One epoch over shuffled data: a fresh uniform permutation, cut into batches of one size, none of them dropped.
 
-    What most data loaders do. No tight analysis is known: the interval is between no amplification at all and the loss that one
-    choice of data has.
+    What most data loaders do. No tight analysis is known: the interval is between no amplification at all and the loss that one choice
+    of data has.
 
     Attributes:
       event: what runs on each batch.

@@ -1,19 +1,16 @@
 """One epoch of shuffled batches of fixed size with Gaussian noise: a pair above and a pair below.
 
-Above: given the permutation a record is in one batch, so an epoch is at most one Gaussian mechanism with the same noise: no
-amplification.
+Above: given the permutation a record is in one batch, so an epoch is at most one Gaussian mechanism with the same noise.
 
 Below (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "How Private are DP-SGD Implementations?", 2024): one record has the
-gradient +1, all others
--1. Up to a shift an epoch of T batches releases (1/T) sum_i N(2 e_i, sigma^2 I) with the record and (1/T) sum_i N(e_i, sigma^2 I) where
-it is zeroed. Its largest coordinate has the distribution functions
+gradient +1, all others -1. Up to a shift an epoch of T batches releases (1/T) sum_i N(2 e_i, sigma^2 I) with the record and
+(1/T) sum_i N(e_i, sigma^2 I) where it is zeroed. Its largest coordinate has the distribution functions
 
     F_m(c) = Phi((c - m)/sigma) Phi(c/sigma)^{T-1},      m = 2 with the record, m = 1 without,
 
-and in which of the intervals between thresholds c_0 < c_1 < ... it falls is a post-processing. Masses of intervals are known to
-their rounding, so
-delta of that finite pair is known between two sums of positive parts, from which `profile_pair.dominated_pair` makes a pair that
-is dominated.
+and in which of the intervals between thresholds c_0 < c_1 < ... it falls is a post-processing. Masses of intervals are known to their
+rounding, so delta of that finite pair is known between two sums of positive parts, from which `profile_pair.dominated_pair` makes a
+pair that is dominated.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """One epoch of random allocation as a leaf: alone it is its certified curve, among others a finite pair on a lattice of losses.
 
 The curve is `search.random_allocation`. From its values at nodes follow a pair that dominates and one that is dominated
-(`losses.profile_pair`).
-A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2/6, and the one below too small by as
-much: g is a small
-share of the deviation of the loss. Nodes are dense near 0 and their distance grows in proportion to epsilon from there on.
+(`losses.profile_pair`). A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2/6, and the one below
+too small by as much: g is a small share of the deviation of the loss. Nodes are dense near 0 and their distance grows in proportion to
+epsilon from there on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Simple bounds of one epoch of random allocation, for every noise and number of steps; `random_allocation.py` is far sharper
-where it works.
+"""Simple bounds of one epoch of random allocation, for every noise and number of steps; `random_allocation.py` is far sharper.
 
 With S = (A_1 + ... + A_t)/t as there, and delta_G the hockey-stick of the Gaussian mechanism without sampling:
 
-    both      delta <= delta_G(eps): the hockey-stick is convex, and Q (of "add": P) is a mixture of t pairs that are all a
-              Gaussian mechanism
+    both      delta <= delta_G(eps): the hockey-stick is convex, and the pair is a mixture of t Gaussian mechanisms
     remove    delta >= delta_G(eps + log t): (sum a_i - k)_+ >= sum (a_i - k)_+ for a_i, k >= 0, and t E[(A/t - k)_+] is that
-    remove    delta <= e^{-zk} E[e^{zA/t}; A <= c]^t / (e z) + Q_1(A > c) + (t - 1) P_1(A > c) for z > 0 and every c: x_+ <= e^{zx}
-              / (e z), and
-              E[S; some A_i > c] = Q(some A_i > c)
+    remove    delta <= e^{-zk} E[e^{zA/t}; A <= c]^t / (e z) + Q_1(A > c) + (t - 1) P_1(A > c) for z > 0 and every c:
+              x_+ <= e^{zx} / (e z), and E[S; some A_i > c] = Q(some A_i > c)
 """
 
 from __future__ import annotations

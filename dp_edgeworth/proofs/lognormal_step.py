@@ -1,11 +1,10 @@
-"""The likelihood ratio A of one Gaussian step, log A ~ N(-v^2/2, v^2) under P: its Laplace transform phi(q) = E e^{-qA}, bounded
-and computed.
+"""The likelihood ratio A of one Gaussian step, log A ~ N(-v^2/2, v^2) under P: its Laplace transform phi(q) = E e^{-qA}.
 
 Everything rests on one fact: x -> x - i beta moves the normal density n of log A, so phi continues to all of |arg q| < pi, and
 
     phi(q) = int n(x - i beta) exp(-q e^{-i beta} e^x) dx,     |n(x - i beta)| = e^{beta^2 / (2 v^2)} n(x),    |arg q - beta| <= pi/2.
 
-Bounds of |phi(q)|, for |arg q| >= 0 as for its mirror image:
+Bounds of |phi(q)|, for arg q >= 0 and by symmetry for its mirror image:
 
     (1)  E e^{-Re(q) A},                                                                            Re q >= 0
     (2)  E[e^{-Re(q) A}; A <= c] + e^{beta^2/(2 v^2)} (beta n(log c) e^{-Re(q) c} + P(A > c)),       beta = (arg q - pi/2)_+, any c:
@@ -14,11 +13,10 @@ Bounds of |phi(q)|, for |arg q| >= 0 as for its mirror image:
 
 E e^{-rA} is bounded from above by its chords on bins, of which masses and means are differences of normal distribution functions.
 
-Values come from the trapezoid rule of step d for the rotated integral. Its integrand is analytic for x within b, and its integral
-along either edge is at
-most e^{(beta +- b)^2/(2 v^2)} if the edges stay within |arg q - beta| <= pi/2, so the error is at most the sum of both over e^{2
-pi b/d} - 1
-(Trefethen, Weideman, "The exponentially convergent trapezoidal rule", 2014, Theorem 5.1). The tails of the sum are normal tails.
+Values come from the trapezoid rule of step d for the rotated integral. Its integrand is analytic for x within b, and its integral along
+either edge is at most e^{(beta +- b)^2/(2 v^2)} if the edges stay within |arg q - beta| <= pi/2, so the error is at most both together
+over e^{2 pi b/d} - 1 (Trefethen, Weideman, "The exponentially convergent trapezoidal rule", 2014, Theorem 5.1). The tails of the sum
+are normal tails.
 """
 
 from __future__ import annotations
@@ -43,9 +41,12 @@ _CHUNK = 1 << 18
 
 
 class Rotation(NamedTuple):
-    """How the trapezoid rule for phi is made: the angle beta, the half-width b of the strip of its error bound, its step d, and
-    how many standard deviations
-    below the mean of log A and above its mean under the law tilted by A^2 it covers."""
+    """How the trapezoid rule for phi is made.
+
+    Attributes:
+      angle: beta. strip: the half-width b of its error bound. step: d.
+      reach: how many deviations below the mean of log A, and above its mean under the law tilted by A^2, it covers.
+    """
 
     angle: float
     strip: float
@@ -135,11 +136,10 @@ def step_law(shift: float) -> StepLaw:
 
 
 class _Nodes(NamedTuple):
-    """The trapezoid rule: A at its nodes, x = log|A| in standard deviations, weights, their sizes and these times the units in the
-    last place of a term."""
+    """The trapezoid rule: A, A - 1, weights, their sizes, these times the units in the last place of a term, the ends in deviations."""
 
     ratios: np.ndarray
-    moved: np.ndarray  # A - 1
+    moved: np.ndarray
     weights: np.ndarray
     sizes: np.ndarray
     units: np.ndarray
@@ -159,8 +159,7 @@ def _nodes(shift: float, rotation: Rotation) -> _Nodes:
 
 
 def log_powers(shift: float, steps: float, u: np.ndarray, rotation: Rotation) -> Powers:
-    """Lambda(u), from e^q phi(q) - 1 = E[e^{-z} - 1 + z], z = q (A - 1), q = u/t: there is no first-order term to cancel, however
-    large t is.
+    """Lambda(u), from e^q phi(q) - 1 = E[e^{-z} - 1 + z], z = q (A - 1), q = u/t: nothing of first order cancels, however large t is.
 
     Where e^q is small that would be lost in 1, and phi itself is summed.
     """
@@ -188,8 +187,8 @@ def _direct(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> P
 def _centred(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> Powers:
     """t log(e^q phi(q)), and |1 + phi'/phi|.
 
-    Errors of a term: some units of 1, |z| and |e^-z| (1 + |z|), which were subtracted, or of its own size where it is the series;
-    and those of its weight.
+    Errors of a term: some units of 1, |z| and |e^-z| (1 + |z|), which were subtracted, or of its own size where it is the series; and
+    those of its weight.
     """
     z = np.multiply.outer(q, nodes.moved)
     size = np.abs(z)
@@ -234,8 +233,8 @@ def _log1p(g: np.ndarray) -> np.ndarray:
 def _rule_errors(shift: float, q: np.ndarray, rotation: Rotation, low: float, high: float, *, direct: bool) -> np.ndarray:
     """Errors of the trapezoid sum of e^{-z} - 1 + z, z = q (A - 1), or of e^{-qA}, and of the tails that it leaves out.
 
-    The edges are allowed where |arg q - beta| + b <= pi/2. There, as everywhere on the rule, |e^{-z}| <= e^{(Re q)_+}, so a term
-    is at most the smaller of
+    The edges are allowed where |arg q - beta| + b <= pi/2. There, as everywhere on the rule, |e^{-z}| <= e^{(Re q)_+}, so a term is at
+    most the smaller of
 
         e^{(Re q)_+} + 1 + |q| + |q| |A|      and      e^{(Re q)_+} |q|^2 (1 + |A|)^2 / 2 <= e^{(Re q)_+} |q|^2 (1 + |A|^2),
 

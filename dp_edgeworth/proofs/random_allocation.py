@@ -1,11 +1,10 @@
 """Certified hockey-stick of one epoch of random allocation: each record in one of t batches, Gaussian noise on every batch.
 
-The dominating pair is P = N(0, sigma^2 I_t), Q = (1/t) sum_i N(e_i, sigma^2 I_t) (Chua et al., "Balls-and-Bins Sampling for
-DP-SGD", 2025;
-Feldman, Shenfeld, "Privacy amplification by random allocation", 2025). Its likelihood ratio is S = (A_1 + ... + A_t)/t under P, with
-log A ~ N(-v^2/2, v^2), v = 1/sigma, so both directions are options on a mean of log-normal variables:
+The dominating pair is P = N(0, sigma^2 I_t), Q = (1/t) sum_i N(e_i, sigma^2 I_t) (Chua et al., "Balls-and-Bins Sampling for DP-SGD",
+2025; Feldman, Shenfeld, "Privacy amplification by random allocation", 2025). Its likelihood ratio is S = (A_1 + ... + A_t)/t under P,
+with log A ~ N(-v^2/2, v^2), v = 1/sigma, so both directions are options on a mean of log-normal variables:
 
-    remove   delta(eps) = call(e^eps),                      call(k) = E[(S - k)_+] = put(k) - (k - 1),
+    remove   delta(eps) = call(e^eps),                       call(k) = E[(S - k)_+] = put(k) - (k - 1),
     add      delta(eps) = e^eps put(e^-eps),                 put(k)  = E[(k - S)_+].
 
 With psi(u) = E e^{-uS} = phi(u/t)^t (`lognormal_step.py`), along the ray u = a + i e^{i gamma} s, s > 0,
@@ -13,25 +12,23 @@ With psi(u) = E e^{-uS} = phi(u/t)^t (`lognormal_step.py`), along the ray u = a 
     put(k)  = (1/pi) Im int e^{uk} psi(u) / u^2 du,                 a > 0,  0 <= gamma < pi/2
     call(k) = (1/pi) Im int e^{uk} (psi(u) - 1 + u) / u^2 du,       a = 0,  0 < gamma < pi/2.
 
-gamma = 0 is the usual inversion of a Laplace transform; psi continues to |arg u| < pi and, where k is above S, e^{uk} falls along
-the other
-rays instead of turning. The second line subtracts (1/pi) Im int e^{uk} (1 - u)/u^2 du = k - 1, so that nothing cancels for large
-k; from a = 0 nothing is singular.
-Three errors are charged besides those of phi:
+gamma = 0 is the usual inversion of a Laplace transform; psi continues to |arg u| < pi, and where k is above S, e^{uk} falls along the
+other rays instead of turning. The second line subtracts (1/pi) Im int e^{uk} (1 - u)/u^2 du = k - 1, so that nothing cancels for large
+k, and nothing is singular at 0. Three errors are charged besides those of phi:
 
     panels      Gauss-Legendre with N nodes on [s_i, s_{i+1}]: at most 8 M rho^{-2N} / (1 - rho^-2) times the half-length, M the
-                maximum of the
-                integrand on the Bernstein ellipse (Chebyshev coefficients are at most 2 M rho^-j, even ones from 2N on are
-                integrated with an error of at most 4 each). Bounds (1) and (2) of |phi| are Laplace transforms of positive
-                measures in Re q, so with
-                e^{uk} the maximum is at one of the two ends of Re u. Near 0 |psi(u) - 1 + u| <= |u|^2/2 max|psi''|.
-    ends        beyond s = Y, with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma), and of the call
-                int e^{-k s sin gamma} (1 + s)/s^2 ds more; before its first point s_0, s_0/2 max|psi''|.
+                maximum of the integrand on the Bernstein ellipse (Chebyshev coefficients are at most 2 M rho^-j, even ones from 2N on
+                are integrated with an error of at most 4 each). Bounds (1) and (2) of |phi| are Laplace transforms of positive
+                measures in Re q, so with e^{uk} the maximum is at one of the two ends of Re u. Near 0 |psi(u) - 1 + u| is at most
+                |u|^2/2 max|psi''|.
+    ends        beyond s = Y with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma), and of the call
+                int e^{-k s sin gamma} (1 + s)/s^2 ds more, k >= 1; before its first point s_0, s_0/2 max|psi''|.
     rounding    of every sum, relative to the sum of the absolute values.
 
 On a segment from 0, with w = e^{beta^2/(2 v^2)}: |phi'| <= w, |phi''| <= w e^{v^2}, |phi(q)| <= e^{w |q|}, so
-|psi''| <= (w^2 + w e^{v^2}/t) e^{w |u|}. Nothing here trusts the parameters: any ray, panels, nodes and steps give true bounds,
-which may be useless.
+|psi''| <= (w^2 + w e^{v^2}/t) e^{w |u|}.
+
+Nothing here trusts the parameters: any ray, panels, nodes and steps give true bounds, which may be useless.
 """
 
 from __future__ import annotations
@@ -80,9 +77,8 @@ class Contour:
       is_call: whether `options` are calls, otherwise puts.
       points: u at the nodes. log_terms: log of what is multiplied by e^{u(k-1)}.
       errors, per_excess: relative errors of the terms are at most errors + |k-1| per_excess.
-      ends, end_logs, log_factors: Re u at both ends of the ellipses, the log of |e^u| times the bound of the numerator there, and
-                                   the log of all other
-        factors of the panel errors; shapes (2, ellipses, panels), the same, (ellipses, panels).
+      ends, end_logs, log_factors: Re u at both ends of the ellipses, the log of |e^u| times the bound of the numerator there, and the
+        log of all other factors of the panel errors; shapes (2, ellipses, panels), the same, (ellipses, panels).
       last, log_cut: Re u where the rule ends, and the log of the cut-off error over e^{(k-1) last}.
       start: error of what is left out at the beginning.
     """
@@ -111,6 +107,8 @@ class Contour:
                 sizes = np.abs(terms)
                 middle[part] = terms.imag.sum(axis=1)
                 errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
+        if self.is_call:
+            errors[excess < 0.0] = np.inf
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.nan_to_num((errors + self._path_errors(excess)) * (1.0 + 1e-9), nan=np.inf)
             middle = np.nan_to_num(middle, nan=0.0, posinf=0.0, neginf=0.0)
@@ -154,6 +152,7 @@ def _calls(u: np.ndarray, powers: Powers) -> tuple[np.ndarray, np.ndarray]:
         slack = np.expm1(np.minimum(powers.errors, _LARGEST))
         errors = slack * np.abs(np.exp(powers.logs)) + 3.0 * EPSILON * (np.abs(first) * (1.0 + np.abs(powers.logs))
                                                                          + np.abs(second) * (1.0 + np.abs(u)))
+        errors = errors + 2.0 * EPSILON * np.abs(u) * powers.slopes * np.abs(np.exp(powers.logs))  # of u itself
         sizes = np.maximum(np.abs(total), 1e-300)
         return np.log(np.where(np.abs(total) > 0.0, total, 1e-300)), errors / sizes
 

@@ -165,7 +165,7 @@ class RandomAllocationCurve:
             parts[:, mine] = _deltas(ray, ray.options(excess[mine]), excess[mine], sign)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(np.maximum(parts, 0.0)) + (0.0 if sign > 0 else eps)
-        slack = 1e-15 * (1.0 + np.abs(eps))
+        slack = 1e-15 * (1.0 + np.abs(eps) + np.nan_to_num(np.abs(logs[2]), nan=0.0, posinf=0.0))
         lower, estimate, upper = (np.where(np.isnan(logs[i]), unknown, logs[i]) for i, unknown in ((0, -np.inf), (1, 0.0), (2, np.inf)))
         return LogBounds(lower - slack, estimate, np.maximum(upper + slack, _LOG_LEAST))
 
