@@ -161,11 +161,11 @@ def _nodes(shift: float, rotation: Rotation) -> _Nodes:
 def log_powers(shift: float, steps: float, u: np.ndarray, rotation: Rotation) -> Powers:
     """Lambda(u), from e^q phi(q) - 1 = E[e^{-z} - 1 + z], z = q (A - 1), q = u/t: nothing of first order cancels, however large t is.
 
-    Where e^q is small that would be lost in 1, and phi itself is summed.
+    Where e^q or phi(q) is far from 1 that would be lost in 1, and phi itself is summed.
     """
     nodes, q = _nodes(shift, rotation), u / steps
     logs, errors, slopes = np.empty(len(u), complex), np.empty(len(u)), np.empty(len(u))
-    rows, left = max(1, _CHUNK // len(nodes.sizes)), q.real < -0.5
+    rows, left = max(1, _CHUNK // len(nodes.sizes)), (q.real < -0.5) | (np.abs(q) * min(shift, 1.0) > 2.0)
     for chosen in (np.flatnonzero(~left), np.flatnonzero(left)):
         for part in np.array_split(chosen, -(-len(chosen) // rows)) if len(chosen) else ():
             doubts = _rule_errors(shift, q[part], rotation, nodes.low, nodes.high, direct=bool(left[part[0]]))

@@ -131,7 +131,7 @@ def contour(ray: Ray) -> Contour:
     log_terms, errors = _calls(u, powers) if is_call else (powers.logs, np.expm1(np.minimum(powers.errors, _LARGEST)))
     log_terms = log_terms + np.log((halves[:, None] * w).ravel() * way / (math.pi * u * u))
     # An error of a unit in the last place of u moves the integrand by its logarithmic derivative.
-    errors = errors + 2.0 * EPSILON * (np.abs(u) * powers.slopes + np.abs(log_terms) + 16.0)
+    errors = errors + EPSILON * (2.0 * np.abs(u) * powers.slopes + 2.0 * np.abs(log_terms) + 24.0)
     length = float(ray.points[-1])
     start = 0.5 / math.pi * float(ray.points[0]) * math.exp(min(float(_log_second(law, ray, ray.lean, ray.points[0])), _LARGEST))
     return Contour(is_call, u, log_terms, errors, 4.0 * EPSILON * np.abs(u), *ellipses(ray),

@@ -28,7 +28,7 @@ _LEAST_CALL_SHIFT = 0.45
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-4
 _DIGITS = 40.0
 _OCTAVES = 3  # of k - 1 that one ray for calls serves
-_MOST_PANELS, _FEW_PANELS = 160, 24
+_MOST_PANELS, _FEW_PANELS = 500, 24
 _LARGEST_EPSILON = 600.0
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _LARGEST_RATE = 500.0  # a / t
@@ -193,7 +193,7 @@ def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]
 def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Binary exponents of a, and log(e^a psi(a) / a)."""
     exponents = np.arange(-30.0, 80.0)
-    exponents = exponents[np.exp2(exponents) <= _LARGEST_RATE * steps]
+    exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEAST_CALL_SHIFT else _LARGEST_RATE ** 3) * steps]
     rates = np.exp2(exponents)
     return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)
 
@@ -268,9 +268,9 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
 
 
 def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """e^q phi(q) is up to e^{a/t} larger than phi(q), and needs as many digits more."""
-    strip = min(0.5 * (0.5 * math.pi - lean), 2.0 * shift) * (1.0 - 1e-12)
-    angle, digits = strip + lean, _DIGITS + abscissa / steps
+    """Where e^q phi(q) is summed it is up to e^{a/t} larger than phi(q), and needs as many digits more."""
+    strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
+    angle, digits = strip + lean, _DIGITS + min(abscissa / steps, 2.0 / min(shift, 1.0))
     step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
     return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
 
