@@ -38,8 +38,10 @@ from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.html_report import html_report
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
 from dp_edgeworth.analysis.provenance import Provenance, event_hash
+from dp_edgeworth.analysis.sampling import SamplingComparison, compare_sampling
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
@@ -71,10 +73,14 @@ __all__ = [
     "PrivacyCurves",
     "PrivacyStatement",
     "Provenance",
+    "RandomAllocationDpEvent",
+    "SamplingComparison",
+    "ShuffledBatchesDpEvent",
     "SweepResult",
     "__version__",
     "calibrate_mechanism",
     "calibrate_noise",
+    "compare_sampling",
     "curves",
     "delta_statement",
     "epsilon_statement",

@@ -25,9 +25,9 @@ from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
+from dp_edgeworth.profiles import whole
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
@@ -133,7 +133,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
-        return self._pairs.directions()
+        return whole.compositions(self._pairs, exact=False)
 
     def __copy__(self) -> Any:
         """An accountant of its own: what is composed on one of them is not composed on the other."""
@@ -152,7 +152,13 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any) -> Bounds:
-        return self._answer("target_epsilon", target_epsilon, math.inf, (1.0, 0.0), self._delta_bounds)
+        """At either sign: both directions together are their own mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+        epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
+        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
+        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)
+        with np.errstate(under="ignore"):
+            mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
+        return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
@@ -246,7 +252,7 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
         delta = validation.probability("target_delta", target_delta)
         if self._non_private or not self._pairs.counts or self._bound != "spectral":
             return Diagnosis(self.get_epsilon_interval(delta), "definition", "definition", True, "")
-        found = answers.epsilon_bounds(self._compositions(), np.array([delta]), self._tolerance)
+        found = whole.epsilon_bounds(self._pairs, np.array([delta]), self._tolerance)
         interval = Interval(*(float(part[0]) for part in (found.lower, found.estimate, found.upper)))
         lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
         narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
@@ -264,6 +270,24 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
         """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
         return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
 
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """Proved upper bounds of the true positive rate of any attack with these false positive rates; a float for a float.
+
+        `deltas` is accepted for `PLDAccountant`'s sake and not needed: no curve is sampled.
+        """
+        return 1.0 - np.asarray(self.get_tradeoff(false_positive_rates).lower) if np.ndim(false_positive_rates) else (
+            1.0 - self.get_tradeoff(false_positive_rates).lower)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The smallest mu whose Gaussian trade-off allows the true positive rates at these false positive rates, a proved upper bound.
+
+        At all rates from 1e-10 on where none are given, see `get_gdp_mu`. `deltas` is accepted and not needed.
+        """
+        if false_positive_rates is None:
+            return self.get_gdp_mu()
+        rates = np.atleast_1d(validation.array_in("false_positive_rates", false_positive_rates, 0.0, 1.0))
+        return tradeoff.largest_gaussian_shift(rates, np.atleast_1d(self.get_tradeoff(rates).lower))
+
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
         if self._non_private or not self._pairs.counts:
@@ -273,12 +297,12 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
-        return _bounds(answers.epsilon_bounds(self._compositions(), deltas, self._tolerance))
+        return _bounds(whole.epsilon_bounds(self._pairs, deltas, self._tolerance))
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
-        return _bounds(answers.delta_bounds(self._compositions(), epsilons, self._tolerance))
+        return _bounds(whole.delta_bounds(self._pairs, epsilons, self._tolerance))
 
 
 def _bounds(found: Proved) -> Bounds:

@@ -8,6 +8,7 @@
     dp-edgeworth explain   --event ledger.json --target-delta 1e-5
     dp-edgeworth curve     --event ledger.json --png curve.png
     dp-edgeworth report    --event ledger.json --target-delta 1e-5 --out report.html
+    dp-edgeworth sampling  --batch-size 256 --dataset-size 60000 --epochs 15 --noise-multiplier 1.1 --target-delta 1e-5
 
 Options have the names of dp-accounting's parameters, with dashes or with underscores, and may be shortened as long as that is
 unambiguous. `--event` takes a file in the format of docs/event-json.md, of an event or of an accountant, or - for standard input;

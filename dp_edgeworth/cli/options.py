@@ -67,7 +67,25 @@ def parser() -> argparse.ArgumentParser:
         _mechanism(sub, name)
         _accounting(sub, name)
         _output(sub, name)
+    _sampling(subparsers)
     return result
+
+
+def _sampling(subparsers: Any) -> None:
+    """A recipe without a sampling scheme: that is what is compared."""
+    words = "one recipe under every way to draw its batches"
+    command = subparsers.add_parser("sampling", help=words, description=words[0].upper() + words[1:] + ".", epilog=_EPILOG)
+    command.set_defaults(run=commands.compare_sampling)
+    for option, kind, required, text in (
+            ("--batch-size", integer, True, "records per batch"), ("--dataset-size", integer, True, "number of records"),
+            ("--epochs", float, True, "passes over the data"), ("--target-delta", float, True, _TARGETS["delta"]),
+            ("--noise-multiplier", float, False, "standard deviation / sensitivity"),
+            ("--target-epsilon", float, False, "instead of the noise, which is then solved for"),
+            ("--truncated-batch-size", integer, False, "largest batch of truncated Poisson sampling")):
+        command.add_argument(option, type=kind, required=required, help=text)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--csv", metavar="FILE", help="write the table")
+    command.add_argument("--png", metavar="FILE", help="write a picture (needs matplotlib: pip install 'dp-edgeworth[plot]')")
 
 
 _TARGETS = {"delta": "the delta at which epsilon is asked", "epsilon": "the epsilon at which delta is asked"}

@@ -226,3 +226,12 @@ def _separation(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """The mu with G_mu(alpha) = beta: Phi^-1(1 - alpha) - Phi^-1(beta)."""
     mu: np.ndarray = -special.ndtri(alpha) - special.ndtri(beta)
     return mu
+
+
+def largest_gaussian_shift(alphas: np.ndarray, betas: np.ndarray) -> float:
+    """The smallest mu with G_mu(alpha) <= beta at all given alphas, rounded up; ends at which nothing is claimed do not count."""
+    claims = (betas < 1.0 - alphas) & (alphas < 1.0)
+    if not claims.any():
+        return 0.0
+    found = np.maximum(_separation(alphas[claims], betas[claims]), 0.0)
+    return float(found.max()) * (1.0 + 1e-12)
