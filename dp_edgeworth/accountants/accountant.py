@@ -19,6 +19,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
 from dp_edgeworth.accountants.description import described
+from dp_edgeworth.accountants.tradeoff_methods import TradeoffMethods
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
@@ -26,7 +27,6 @@ from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
 from dp_edgeworth.profiles import whole
-from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
@@ -172,7 +172,7 @@ def _plain(values: np.ndarray) -> Any:
     return float(values) if values.ndim == 0 else values
 
 
-class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
+class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMethods):
     """A certified accountant: what it returns is a proved bound, and it says how tight that is.
 
     Args:
@@ -257,36 +257,6 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
         lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
         narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
         return Diagnosis(interval, lower_by, upper_by, narrow, "" if narrow else _ADVICE.get(upper_by, _ADVICE["other"]))
-
-    def get_tradeoff(self, alpha: Any) -> Interval:
-        """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
-        return tradeoff.tradeoff(alpha, self.get_delta_interval, self.get_epsilon, self._tolerance)
-
-    def get_advantage(self) -> float:
-        """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
-        return tradeoff.advantage(self.get_delta_interval).upper
-
-    def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
-        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
-        return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
-
-    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
-        """Proved upper bounds of the true positive rate of any attack with these false positive rates; a float for a float.
-
-        `deltas` is accepted for `PLDAccountant`'s sake and not needed: no curve is sampled.
-        """
-        return 1.0 - np.asarray(self.get_tradeoff(false_positive_rates).lower) if np.ndim(false_positive_rates) else (
-            1.0 - self.get_tradeoff(false_positive_rates).lower)
-
-    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """The smallest mu whose Gaussian trade-off allows the true positive rates at these false positive rates, a proved upper bound.
-
-        At all rates from 1e-10 on where none are given, see `get_gdp_mu`. `deltas` is accepted and not needed.
-        """
-        if false_positive_rates is None:
-            return self.get_gdp_mu()
-        rates = np.atleast_1d(validation.array_in("false_positive_rates", false_positive_rates, 0.0, 1.0))
-        return tradeoff.largest_gaussian_shift(rates, np.atleast_1d(self.get_tradeoff(rates).lower))
 
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
