@@ -16,6 +16,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.events import available
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
 from dp_edgeworth.events.json_fields import plain
 from dp_edgeworth.events.tree import leaves
 
@@ -32,9 +33,13 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_ONE: "one record replaced by another",
     NeighboringRelation.REPLACE_SPECIAL: "one record replaced by a special one that has no effect (zeroed out)",
 }
-_POISSON = "every batch is a fresh Poisson sample: each record enters it independently with the sampling probability"
+_POISSON = ("every batch is a fresh Poisson sample: each record enters it independently with the sampling probability "
+            "(for batches drawn otherwise see `compare_sampling`, `dp-edgeworth sampling`)")
 _FIXED = "every batch is a fresh uniform sample without replacement, of the size given"
 _TRUNCATED = "every batch is a fresh Poisson sample, cut at random to the truncated batch size"
+_ALLOCATED = "every epoch deals each record at random, independently of the others, into as many of the batches as the event says"
+_SHUFFLED_EPOCHS = ("every epoch shuffles all records anew and takes batches of one size in turn, none dropped: no tight analysis is "
+                    "known, the interval reaches from the loss for one choice of data to no amplification at all")
 _NO_SAMPLING = "no amplification by sampling is claimed: every mechanism sees all the data"
 _SHUFFLED = ("batches that are taken in turn from shuffled data, as most data loaders do: for them this is no "
              "guarantee, and their true epsilon can be larger")
@@ -130,13 +135,14 @@ def sampling_assumptions(event: dp_event.DpEvent) -> list[str]:
     kinds = _leaf_classes(event)
     pairs: Iterable[tuple[type, str]] = (
         (dp_event.PoissonSampledDpEvent, _POISSON), (dp_event.SampledWithoutReplacementDpEvent, _FIXED),
-        (available.TruncatedSubsampledGaussianDpEvent, _TRUNCATED))
+        (available.TruncatedSubsampledGaussianDpEvent, _TRUNCATED), (RandomAllocationDpEvent, _ALLOCATED),
+        (ShuffledBatchesDpEvent, _SHUFFLED_EPOCHS))
     return [words for event_class, words in pairs if event_class in kinds] or [_NO_SAMPLING]
 
 
 def not_covered(event: dp_event.DpEvent, group_size: int = 1) -> list[str]:
     """What the guarantee says nothing about."""
-    sampled = sampling_assumptions(event) != [_NO_SAMPLING]
+    sampled = not {_NO_SAMPLING, _SHUFFLED_EPOCHS} & set(sampling_assumptions(event))
     excluded = list(_ALWAYS_EXCLUDED)
     if group_size > 1:
         excluded[1] = f"losses of more than {group_size:,} records per person"

@@ -165,7 +165,7 @@ LISTED = """DpEvent NoOpDpEvent NonPrivateDpEvent UnsupportedDpEvent GaussianDpE
     ComposedDpEvent
     PoissonSampledDpEvent SampledWithReplacementDpEvent SampledWithoutReplacementDpEvent
     RandomAllocationDpEvent TruncatedSubsampledGaussianDpEvent SingleEpochTreeAggregationDpEvent
-    RepeatAndSelectDpEvent AdditiveNoiseDpEvent PllrMomentsDpEvent ProfileDpEvent RenyiDpEvent""".split()
+    RepeatAndSelectDpEvent ShuffledBatchesDpEvent AdditiveNoiseDpEvent PllrMomentsDpEvent ProfileDpEvent RenyiDpEvent""".split()
 
 # What the fields of these classes may hold, by name; by class and name where one name means two things.
 # Fields that a later dp-accounting adds are kept, unchecked.
@@ -173,7 +173,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("noise_multiplier", "noise_parameter", "sigma", "standard_deviation"), _NON_NEGATIVE),
     **dict.fromkeys(("sensitivity", "epsilon", "rho", "xi", "shape"), _NON_NEGATIVE),
     **dict.fromkeys(("sampling_probability", "delta"), _PROBABILITY),
-    **dict.fromkeys(("count", "num_buckets", "num_steps", "source_dataset_size"), _POSITIVE),
+    **dict.fromkeys(("count", "num_buckets", "num_steps", "num_batches", "source_dataset_size"), _POSITIVE),
     **dict.fromkeys(("sample_size", "num_selected", "dataset_size", "truncated_batch_size"), _NATURAL),
     **dict.fromkeys(("x_absolute_third", "y_absolute_third"), _optional(_NON_NEGATIVE)),
     **dict.fromkeys(("x_cumulants", "y_cumulants"), lambda value: list(_FOUR(value))),

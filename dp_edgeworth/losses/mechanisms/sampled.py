@@ -21,7 +21,7 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledWithoutReplacement
 
 
-def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
+def combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
     """Shift of the one Gaussian that a composition of Gaussians is."""
     total, without_noise = 0.0, False
     for leaf, count in leaves(inside):
@@ -57,7 +57,7 @@ def poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighboring
     message = ("Subevent of `PoissonSampledDpEvent` must be one additive noise mechanism, or a composition of "
                "`GaussianDpEvent`s.")
     if all(isinstance(leaf, dp_event.GaussianDpEvent | dp_event.NonPrivateDpEvent) for leaf, _ in contents):
-        return rounded_pairs.sampled_gaussian(_combined_shift(event, inner, message), p, relation)
+        return rounded_pairs.sampled_gaussian(combined_shift(event, inner, message), p, relation)
     leaf, count = contents[0]
     if len(contents) > 1 or count > 1 or not registry.is_samplable(leaf):
         raise registry.UnsupportedLeafError(event, f"{message} Found {validation.shown(inner)}.")
@@ -90,7 +90,7 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     sample = validation.integer("sample_size", event.sample_size, 0)
     if sample > size:
         raise ValueError(f"`sample_size` must be at most `source_dataset_size`, {size}. Found {sample}.")
-    shift = _combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
+    shift = combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
                             "`GaussianDpEvent` or a composition of them.")
     if sample == 0 or shift == 0.0:
         return NO_LOSS
