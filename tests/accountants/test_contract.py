@@ -398,7 +398,7 @@ BAD = [  # event, relation, parameter in the message
     (repeated(gaussian(1.0), True), AR, "count"),
     (repeated(gaussian(1.0), math.nan), AR, "count"),
     (dp_event.DiscreteLaplaceDpEvent(-1.0, 1), AR, "noise_parameter"),
-    (dp_event.DiscreteLaplaceDpEvent(1.0, 0), AR, "sensitivity"),
+    (dp_event.DiscreteLaplaceDpEvent(1.0, -1), AR, "sensitivity"),
     (dp_event.DiscreteLaplaceDpEvent(1.0, 1.5), AR, "sensitivity"),
     (dpa.RandomizedResponseDpEvent(1.5, 2), RO, "noise_parameter"),
     (dpa.RandomizedResponseDpEvent(0.5, 0), RO, "num_buckets"),
