@@ -27,6 +27,8 @@ HEADER = '{"format": "dp-edgeworth-event", "version": 1, "event": '
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "event-json.md"
 
 EVENTS = [
+    own_events.ProfileDpEvent([0.0, 0.5, 1.0], [0.3, 0.1, 0.0]),
+    own_events.RenyiDpEvent([2.0, 4.0], [0.1, 0.2]),
     dp_event.DpEvent(),
     dp_event.NoOpDpEvent(),
     dp_event.NonPrivateDpEvent(),
