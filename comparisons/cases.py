@@ -24,6 +24,8 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent
+
 AR, RO = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
 
@@ -124,6 +126,9 @@ _ALL = (
          lambda m: dp_sgd(4096 / 50_000, 3.0, m), (2442,), (1e-5,)),
     Case("dp-sgd-language-model", "500,000 texts, batch 1024, noise 0.6, 3 epochs of fine-tuning",
          lambda m: dp_sgd(1024 / 500_000, 0.6, m), (1465,), (1e-6,)),
+    Case("random-allocation", "records dealt into 1,000 batches per epoch, noise 1; m is the number of epochs",
+         lambda m: SelfComposedDpEvent(RandomAllocationDpEvent(GaussianDpEvent(1.0), 1, 1000), m), (1, 10), (1e-6,),
+         methods=("EW_CERTIFIED", "PLD_ALLOCATION")),
     Case("federated-analytics", "distinct Gaussian, Laplace and sampled Gaussian releases; m is their number",
          _analytics, (300,), (1e-6,)),
     Case("distinct-noise-levels", "m different Poisson-sampled Gaussians, p 0.005 to 0.02, noise 0.8 to 1.5",

@@ -19,6 +19,7 @@ COMMANDS = {
     "table": ("comparisons.table", "the paper's Table 1, measured"),
     "speed": ("comparisons.speed", "our accountants against each peer: medians and ratios in one process"),
     "findings": ("comparisons.findings", "the peers' wrong answers, reproduced live against the exact value"),
+    "batches": ("comparisons.batches", "every way to draw batches: epsilon against noise; random allocation against PLD-accounting"),
     "summary": ("comparisons.summary", "the CSVs and pictures of a directory as one Markdown page; measures nothing"),
     "all": ("comparisons.everything", "figures, table, speed, findings and summary into one directory; continues a run"),
     "truth": ("comparisons.truth", "random events against the exact value: violations, widths, times"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.markup import escape
 from rich.table import Table
 
-from comparisons import checks, report
+from comparisons import checks, curve_checks, report
 from comparisons.checks import Claim
 from comparisons.methods import pick
 from comparisons.run import positive
@@ -112,6 +112,26 @@ FINDINGS: dict[str, Finding] = {
         "the error of its inner quadrature shows, the more the larger m. Besides, release 0.2.3.1 calls "
         "scipy.integrate.quadrature, gone since SciPy 1.14, and hands minimize_scalar bounds that current "
         "SciPy obeys; the adapter mends both.",
+    ),
+    "rdp-exponential-count": Finding(
+        "RdpAccountant on dp-accounting's main branch ignores `count` for ExponentialMechanismDpEvent",
+        curve_checks.rdp_exponential_count,
+        "The branch adds the Renyi curve of one use, whatever `count` is; the branches beside it multiply. Where the installed "
+        "dp-accounting lacks the event, what its branch does is repeated here. With `count` the bound is true.",
+    ),
+    "rdp-integer-noise": Finding(
+        "RdpAccountant drops sampled compositions of Gaussians whose noise multiplier is no Python float",
+        curve_checks.rdp_integer_noise,
+        "The noise of Gaussians inside one sample is combined by a function that returns either a float or the event it cannot take, "
+        "and tells them apart by isinstance(noise, float). An int, or a numpy integer, comes back as it is: the count and the "
+        "Gaussians beside it are lost (0.4.3 to main).",
+    ),
+    "riskcal-beta": Finding(
+        "riskcal 1.5.1 reports a false negative rate above the truth, more so on finer grids",
+        curve_checks.riskcal_beta,
+        "Both laws of the loss are read from the masses of a privacy loss distribution that dp-accounting composed by FFT, as if these "
+        "were exact; what the FFT rounds and the tails it cuts are charged to nobody. A finer grid has more cells and more of both, "
+        "so refining it makes the answer worse.",
     ),
 }  # fmt: skip
 

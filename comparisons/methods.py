@@ -87,6 +87,12 @@ def _rdp(relation: NeighboringRelation) -> PrivacyAccountant:
     return RdpAccountant(neighboring_relation=relation)
 
 
+def _allocation_peer(relation: NeighboringRelation) -> PrivacyAccountant:
+    from comparisons.allocation_peer import AllocationAccountant
+
+    return AllocationAccountant(relation)
+
+
 _ALL = (
     Method("EW_CERTIFIED", INTERVAL, "ours: certified inversion of the characteristic function", _interval()),
     Method("EW_ADAPTIVE", INTERVAL, "ours: EW_LOW and EW_UPP, the paper's bounds", _interval(bound="adaptive")),
@@ -108,6 +114,8 @@ _ALL = (
     Method("GDP-E", ESTIMATE, "Edgeworth on the trade-off curve, then duality", _peer("GdpEdgeworthAccountant")),
     Method("AFA", ESTIMATE, "autodp's Analytical Fourier Accountant (extra `afa`), remove only",
            _peer("FourierAccountant")),
+    Method("PLD_ALLOCATION", INTERVAL, "PLD-accounting 2.0, epochs of random allocation only, its own accuracy",
+           _allocation_peer, extra=True),
 )  # fmt: skip
 EXACT = ExactMethod("EXACT", INTERVAL, "the truth: comparisons/exact, more than double precision", _rdp)
 METHODS: dict[str, Method] = {method.name: method for method in (EXACT, *_ALL)}

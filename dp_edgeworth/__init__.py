@@ -40,9 +40,12 @@ from dp_edgeworth.analysis.explanation import EventReport, explain
 from dp_edgeworth.analysis.html_report import html_report
 from dp_edgeworth.analysis.planning import BudgetError, calibrate_noise, max_sampling_probability, max_steps
 from dp_edgeworth.analysis.provenance import Provenance, event_hash
+from dp_edgeworth.analysis.sampling import SamplingComparison, compare_sampling
 from dp_edgeworth.analysis.statement import PrivacyStatement, delta_statement, epsilon_statement
 from dp_edgeworth.analysis.sweeps import SweepResult, sweep
-from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
+from dp_edgeworth.events.groups import for_groups
+from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses.atoms import Atoms
@@ -73,17 +76,24 @@ __all__ = [
     "PllrMomentsDpEvent",
     "PrivacyCurves",
     "PrivacyStatement",
+    "ProfileDpEvent",
     "Provenance",
+    "RandomAllocationDpEvent",
+    "RenyiDpEvent",
+    "SamplingComparison",
+    "ShuffledBatchesDpEvent",
     "SweepResult",
     "__version__",
     "calibrate_mechanism",
     "calibrate_noise",
     "certify",
+    "compare_sampling",
     "curves",
     "delta_statement",
     "epsilon_statement",
     "event_hash",
     "explain",
+    "for_groups",
     "from_history",
     "from_json",
     "html_report",

@@ -232,7 +232,6 @@ BY_NAME = {case.name: case for case in CASES}
 # event, the relations in which it is refused, a word that the sentence must contain
 ALL_REFUSED = (
     (sampled(0.1, laplace(1.0)), (RO,), "neighboring_relation"),
-    (event("DiscreteLaplaceDpEvent", 0.7, 2), (RO,), "neighboring_relation"),
     (event("MixtureOfGaussiansDpEvent", 1.5, [0.0, 1.0], [0.5, 0.5]), (RO,), "neighboring_relation"),
     (event("RandomizedResponseDpEvent", 0.5, 2), (AR,), "neighboring_relation"),
     (dpa.SingleEpochTreeAggregationDpEvent(4.0, [7, 8]), (AR, RO), "neighboring_relation"),
@@ -240,10 +239,9 @@ ALL_REFUSED = (
     (dpa.SampledWithoutReplacementDpEvent(100, 10, laplace(2.0)), RELATIONS, "GaussianDpEvent"),
     (sampled(0.1, event("RandomizedResponseDpEvent", 0.5, 2)), RELATIONS, "additive noise"),
     (sampled(0.1, event("TruncatedSubsampledGaussianDpEvent", 1000, 0.01, 15, 1.0)), RELATIONS, "additive noise"),
-    (sampled(0.1, composed(gaussian(1.0), laplace(1.0))), RELATIONS, "GaussianDpEvent"),
-    (sampled(0.1, repeated(laplace(1.0), 2)), RELATIONS, "additive noise"),
-    (event("ZCDpEvent", 0.1), RELATIONS, "no dominating pair"),
-    (dp_event.RepeatAndSelectDpEvent(gaussian(1.0), 2.0, 1.0), RELATIONS, "no dominating pair"),
+    (sampled(0.1, composed(gaussian(1.0), laplace(1.0))), (RO,), "GaussianDpEvent"),
+    (sampled(0.1, repeated(laplace(1.0), 2)), (RO,), "additive noise"),
+    (sampled(0.1, composed(gaussian(1.0), event("RandomizedResponseDpEvent", 0.5, 2))), (AR, RS), "without a record"),
     (dpa.SampledWithReplacementDpEvent(100, 10, gaussian(1.0)), RELATIONS, "no dominating pair"),
     (dpa.UnsupportedDpEvent(), RELATIONS, "UnsupportedDpEvent"),
 )

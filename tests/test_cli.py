@@ -141,9 +141,9 @@ def test_hostile_files(capsys, tmp_path, document, words):
 
 def test_what_cannot_be_certified_is_code_1(capsys, tmp_path):
     path = tmp_path / "event.json"
-    path.write_text(to_json(dpa.ZCDpEvent(0.1)))
+    path.write_text(to_json(dpa.UnsupportedDpEvent()))
     code, _, err = run(capsys, "epsilon", "--event", path, "--target_delta", "1e-5")
-    assert code == 1 and "ZCDpEvent" in err
+    assert code == 1 and "UnsupportedDpEvent" in err
     code, _, err = run(capsys, "calibrate", "--sampling_probability", "1", "--noise_multiplier", "0.1",
                        "--target_epsilon", "1", "--target_delta", "1e-6")
     assert code == 1 and "steps" in err

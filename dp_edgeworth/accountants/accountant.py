@@ -19,15 +19,15 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
 from dp_edgeworth.accountants.description import described
+from dp_edgeworth.accountants.tradeoff_methods import TradeoffMethods
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
-from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.profiles import whole
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
@@ -133,7 +133,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _compositions(self) -> list[Composition]:
         """One composition per direction; a single one where both are the same."""
-        return self._pairs.directions()
+        return whole.compositions(self._pairs, exact=False)
 
     def __copy__(self) -> Any:
         """An accountant of its own: what is composed on one of them is not composed on the other."""
@@ -152,7 +152,13 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any) -> Bounds:
-        return self._answer("target_epsilon", target_epsilon, math.inf, (1.0, 0.0), self._delta_bounds)
+        """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+        epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
+        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
+        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)
+        with np.errstate(under="ignore"):
+            mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
+        return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
@@ -166,7 +172,7 @@ def _plain(values: np.ndarray) -> Any:
     return float(values) if values.ndim == 0 else values
 
 
-class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
+class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMethods):
     """A certified accountant: what it returns is a proved bound, and it says how tight that is.
 
     Args:
@@ -246,23 +252,11 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
         delta = validation.probability("target_delta", target_delta)
         if self._non_private or not self._pairs.counts or self._bound != "spectral":
             return Diagnosis(self.get_epsilon_interval(delta), "definition", "definition", True, "")
-        found = answers.epsilon_bounds(self._compositions(), np.array([delta]), self._tolerance)
+        found = whole.epsilon_bounds(self._pairs, np.array([delta]), self._tolerance)
         interval = Interval(*(float(part[0]) for part in (found.lower, found.estimate, found.upper)))
         lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
         narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
         return Diagnosis(interval, lower_by, upper_by, narrow, "" if narrow else _ADVICE.get(upper_by, _ADVICE["other"]))
-
-    def get_tradeoff(self, alpha: Any) -> Interval:
-        """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
-        return tradeoff.tradeoff(alpha, self.get_delta_interval, self.get_epsilon, self._tolerance)
-
-    def get_advantage(self) -> float:
-        """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
-        return tradeoff.advantage(self.get_delta_interval).upper
-
-    def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
-        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
-        return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
 
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
@@ -273,12 +267,12 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
-        return _bounds(answers.epsilon_bounds(self._compositions(), deltas, self._tolerance))
+        return _bounds(whole.epsilon_bounds(self._pairs, deltas, self._tolerance))
 
     def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
-        return _bounds(answers.delta_bounds(self._compositions(), epsilons, self._tolerance))
+        return _bounds(whole.delta_bounds(self._pairs, epsilons, self._tolerance))
 
 
 def _bounds(found: Proved) -> Bounds:

@@ -293,7 +293,7 @@ def _split_plans(
             logs = np.logaddexp.reduce([special.logsumexp(size - ys[:, None] * angle, axis=1) for size, angle in parts])
             growth += count * np.log1p(np.exp(np.minimum(logs - base, 600.0)))
     gauss = -0.5 * sketch.variance * ys * ys - np.log(math.pi * ys) + log_calm
-    common = {"split": split, "turn": turn, "blur": blur, **({"below": True} if side < 0.0 else {})}
+    common: dict[str, Any] = {"split": split, "turn": turn, "blur": blur, **({"below": True} if side < 0.0 else {})}
     plans = []
     good = np.flatnonzero(gauss + growth <= log_target)
     if len(good):

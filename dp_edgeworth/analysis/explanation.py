@@ -32,6 +32,8 @@ from dp_edgeworth.events import description
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.profiles import whole
+from dp_edgeworth.profiles.random_allocation import among_others
 from dp_edgeworth.search import answers
 
 
@@ -232,7 +234,7 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
     tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
     few = 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else validation.integer("limit", limit, 1)
-    pairs = {i: mechanisms.directions(tree.events[i], neighboring_relation) for i in tree.leaf_indices}
+    pairs = {i: _composed_pair(mechanisms.directions(tree.events[i], neighboring_relation)) for i in tree.leaf_indices}
     tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
     side = 1 if direction == "add" else 0
     weights, tilt = attribution.weights(tables[side], interval.upper, delta)
@@ -266,6 +268,11 @@ def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> 
     return table[[position[pllr] for pllr in pllrs]]
 
 
+def _composed_pair(pairs: mechanisms.Directions) -> mechanisms.Directions:
+    """With losses that have cumulants: those of a pair where only a curve is known."""
+    return mechanisms.Directions(among_others(pairs.remove), among_others(pairs.add))
+
+
 def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
     tables: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
     for pair, count in steps:
@@ -276,12 +283,16 @@ def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pl
 
 def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:
     """Certified epsilon, and the direction that decides it; "both" where they are the same or both are infinite."""
-    whole = accountant.get_epsilon_interval(delta)
-    directions = [] if accountant._non_private else accountant._compositions()
-    if len(directions) < 2 or math.isinf(whole.estimate):
-        return whole, "both"
+    answer = accountant.get_epsilon_interval(delta)
+    directions = [] if accountant._non_private else whole.compositions(accountant._pairs)
+    if len(directions) < 2 or math.isinf(answer.estimate):
+        return answer, "both"
     remove = answers.epsilon_bounds(directions[:1], np.array([delta]), tolerance).estimate[0]
-    return whole, "remove" if remove >= whole.estimate - 0.1 * tolerance * max(1.0, whole.estimate) else "add"
+    slack = 0.1 * tolerance * max(1.0, answer.estimate)
+    if remove >= answer.estimate - slack:
+        return answer, "remove"
+    add = answers.epsilon_bounds(directions[1:], np.array([delta]), tolerance).estimate[0]  # the whole may be known better
+    return answer, "remove" if remove >= add - slack else "add"
 
 
 def _composed(parts: Iterable[tuple[dp_event.DpEvent, int]], settings: EventReport) -> EdgeworthIntervalAccountant:

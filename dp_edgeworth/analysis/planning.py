@@ -142,6 +142,8 @@ def max_steps(*, noise_multiplier: float, target_epsilon: float | None = None, t
 
     Budget and sampling as for `calibrate_noise`.
 
+    It plans a schedule. Stopping, or choosing noise, by looking at outputs is something else: docs/adaptive-choice.md.
+
     Raises:
       BudgetError: more than 1e15 steps do.
     """

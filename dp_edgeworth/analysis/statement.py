@@ -18,7 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 from dp_edgeworth import validation
 from dp_edgeworth.analysis import statement_formats
 from dp_edgeworth.analysis.provenance import Provenance
-from dp_edgeworth.analysis.subject import Subject, subject_of
+from dp_edgeworth.analysis.subject import Subject, of_groups, subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -43,6 +43,8 @@ class PrivacyStatement:
     sampling: tuple[str, ...]
     not_covered: tuple[str, ...]
     provenance: Provenance
+    subject: str = "the mechanism itself"
+    group_size: int = 1
 
     @property
     def certified(self) -> bool:
@@ -74,7 +76,14 @@ class PrivacyStatement:
         return self.interval.upper if self.quantity == "delta" else self.given
 
     @property
+    def has_lower_end(self) -> bool:
+        """Whether anything is known from below: of some guarantees no mechanism is known that needs them."""
+        return self.subject == "the mechanism itself" or self.interval.lower > 0.0 or self.interval.upper == 0.0
+
+    @property
     def _interval_in_words(self) -> str:
+        if not self.has_lower_end:
+            return f"{self.quantity} <= {rounded_up(self.interval.upper, 10)} (no lower end is known)"
         return f"{rounded_down(self.interval.lower, 10)} <= {self.quantity} <= {rounded_up(self.interval.upper, 10)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,7 +95,7 @@ class PrivacyStatement:
             "guarantee": self.guarantee, "accounted": list(self.accounted),
             "neighboring_relation": self.neighboring_relation, "neighbors": self.neighbors,
             "sampling": list(self.sampling), "not_covered": list(self.not_covered),
-            "provenance": self.provenance.to_dict(),
+            "subject": self.subject, "group_size": self.group_size, "provenance": self.provenance.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -122,6 +131,7 @@ class PrivacyStatement:
             "neighbors": (f"{self.neighbors} ({self.neighboring_relation})",),
             "sampling": self.sampling,
             "interval": (self._interval_in_words,),
+            "of": (self.subject,),
             "guarantee": (self.guarantee,),
             "not covered": self.not_covered,
             "computed by": (str(self.provenance),),
@@ -138,7 +148,7 @@ def _listed(title: str, items: tuple[str, ...]) -> list[str]:
 
 def epsilon_statement(event: dp_event.DpEvent | PrivacyAccountant, target_delta: float,
                       neighboring_relation: NeighboringRelation | None = None, *,
-                      tolerance: float | None = None) -> PrivacyStatement:
+                      tolerance: float | None = None, group_size: int = 1) -> PrivacyStatement:
     """The statement for epsilon at `target_delta`.
 
     Args:
@@ -146,33 +156,40 @@ def epsilon_statement(event: dp_event.DpEvent | PrivacyAccountant, target_delta:
       target_delta: the delta at which epsilon is asked.
       neighboring_relation: how neighbouring data sets differ; by default the accountant's, or ADD_OR_REMOVE_ONE.
       tolerance: width of the certified interval aimed at; by default the accountant's, or 1e-6.
+      group_size: the statement is for groups of up to so many records, all added or all removed (`for_groups`).
     """
     given = validation.probability("target_delta", target_delta)
     subject = subject_of(event, neighboring_relation, tolerance)
-    return _statement("epsilon", given, subject.accountant.get_epsilon_interval(given), subject)
+    asked = of_groups(subject, group_size)
+    return _statement("epsilon", given, asked.accountant.get_epsilon_interval(given), subject, group_size)
 
 
 def delta_statement(event: dp_event.DpEvent | PrivacyAccountant, target_epsilon: float,
                     neighboring_relation: NeighboringRelation | None = None, *,
-                    tolerance: float | None = None) -> PrivacyStatement:
+                    tolerance: float | None = None, group_size: int = 1) -> PrivacyStatement:
     """The statement for delta at `target_epsilon`; arguments as for `epsilon_statement`."""
     given = validation.at_least_zero("target_epsilon", target_epsilon)
     subject = subject_of(event, neighboring_relation, tolerance)
-    return _statement("delta", given, subject.accountant.get_delta_interval(given), subject)
+    asked = of_groups(subject, group_size)
+    return _statement("delta", given, asked.accountant.get_delta_interval(given), subject, group_size)
 
 
 def statement(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float | None = None, target_epsilon: float | None = None,
-              neighboring_relation: NeighboringRelation | None = None, tolerance: float | None = None) -> PrivacyStatement:
+              neighboring_relation: NeighboringRelation | None = None, tolerance: float | None = None,
+              group_size: int = 1) -> PrivacyStatement:
     """The statement for whichever of epsilon and delta was not given."""
     if target_delta is not None and target_epsilon is None:
-        return epsilon_statement(event, target_delta, neighboring_relation, tolerance=tolerance)
+        return epsilon_statement(event, target_delta, neighboring_relation, tolerance=tolerance, group_size=group_size)
     if target_epsilon is not None and target_delta is None:
-        return delta_statement(event, target_epsilon, neighboring_relation, tolerance=tolerance)
+        return delta_statement(event, target_epsilon, neighboring_relation, tolerance=tolerance, group_size=group_size)
     raise ValueError("Exactly one of `target_delta` and `target_epsilon` must be given.")
 
 
-def _statement(quantity: str, given: float, interval: Interval, subject: Subject) -> PrivacyStatement:
+def _statement(quantity: str, given: float, interval: Interval, subject: Subject, group_size: int) -> PrivacyStatement:
     event, relation = subject.event, subject.accountant.neighboring_relation
-    return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name,
-                            description.relation_in_words(relation), tuple(description.sampling_assumptions(event)),
-                            tuple(description.not_covered(event)), Provenance.of(event, subject.accountant._settings))
+    neighbors = description.relation_in_words(relation)
+    if group_size > 1:
+        neighbors = f"up to {group_size:,} records, all added or all removed"
+    return PrivacyStatement(quantity, given, interval, tuple(description.parts(event)), relation.name, neighbors,
+                            tuple(description.sampling_assumptions(event)), tuple(description.not_covered(event, group_size)),
+                            Provenance.of(event, subject.accountant._settings), description.subject(event), group_size)

@@ -13,6 +13,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.events.groups import for_groups
 
 DEFAULT_RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 DEFAULT_TOLERANCE = 1e-6
@@ -50,3 +51,18 @@ def subject_of(event: dp_event.DpEvent | PrivacyAccountant, neighboring_relation
     settings = event._settings if isinstance(event, EdgeworthIntervalAccountant) else {}
     settings = {**settings, **({} if tolerance is None else {"tolerance": tolerance})}
     return Subject(event.ledger, EdgeworthIntervalAccountant(relation, **settings).compose(event.ledger))
+
+
+def of_groups(subject: Subject, size: int) -> Subject:
+    """The same for groups of up to `size` records, all added or all removed.
+
+    Raises:
+      ValueError: groups are not defined under the relation, or nothing is known about them for a mechanism.
+    """
+    if validation.integer("group_size", size, 1) == 1:
+        return subject
+    relation = subject.accountant.neighboring_relation
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise ValueError(f"`group_size` must be 1 unless the relation is `ADD_OR_REMOVE_ONE`. Found {size} and `{relation.name}`.")
+    event = for_groups(subject.event, size)
+    return Subject(event, EdgeworthIntervalAccountant(relation, **subject.accountant._settings).compose(event))

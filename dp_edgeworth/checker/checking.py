@@ -77,7 +77,7 @@ def check(claim: Claim, progress: Progress = _silent, most_seconds: float = MOST
             results, reasons = [UNDECIDED] * 2, [f"{error}"]
         except (ArithmeticError, ValueError, MemoryError) as error:  # a ball without a number, a number without a float
             results, reasons = [UNDECIDED] * 2, [f"{type(error).__name__}: {error}"[:200]]
-    return Verification(*results, tuple(reasons), bits, time.monotonic() - start)
+    return Verification(results[0], results[1], tuple(reasons), bits, time.monotonic() - start)
 
 
 def _bits(hints: dict[str, Any]) -> int:
@@ -147,17 +147,20 @@ def _bounds(leaves: Counted, variance: arb, epsilons: list[arb], hint: object,
         mu = variance.sqrt()
         alone = Leaf((), pieces=(Piece(CONSTANT, ((-mu * mu / 2, mu),)),))
     if alone is not None:
-        values = [single.delta_of_one(alone, epsilon) for epsilon in epsilons]
-        return "closed form of one mechanism", [(value.lower(), value.upper()) for value in values]
+        deltas = [single.delta_of_one(alone, epsilon) for epsilon in epsilons]
+        return "closed form of one mechanism", [(delta.lower(), delta.upper()) for delta in deltas]
     return _hinted(leaves, variance, infinite, epsilons, hint, progress)
 
 
 def _beyond(leaves: Counted, variance: arb, epsilon: arb) -> bool:
     """Whether no sum of finite losses exceeds epsilon."""
-    tops = [leaf.largest_loss() for leaf, _ in leaves]
-    if not variance.is_zero() or any(top is None for top in tops):
-        return False
-    return proved(sum((count * top for (_, count), top in zip(leaves, tops, strict=True)), arb(0)) <= epsilon)
+    total = arb(0)
+    for leaf, count in leaves:
+        top = leaf.largest_loss()
+        if top is None:
+            return False
+        total += count * top
+    return variance.is_zero() and proved(total <= epsilon)
 
 
 def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], hint: object,

@@ -12,12 +12,14 @@ l(x) = log S_Q(x) - log S_P(x) increases with x. Masses of intervals are closed 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flint import acb, arb
 
 from .balls import UndecidedError, normal_mass, proved
 
 Terms = tuple[tuple[arb, arb], ...]  # (a_i, b_i)
+Number = Any  # arb or acb
 ZERO, ONE = arb(0), arb(1)
 CONSTANT: Terms = ((ZERO, ZERO),)
 
@@ -56,16 +58,16 @@ class Piece:
                 total += a.exp() * flat / 2
         return self.weight * total
 
-    def log_base(self, x: acb) -> acb:
+    def log_base(self, x: Number) -> Number:
         """log b(x)."""
         return x * self.lean - arb(2).log() if self.lean else -x * x / 2 - (2 * arb.pi()).log() / 2
 
-    def loss(self, x: acb) -> acb:
+    def loss(self, x: Number) -> Number:
         """l(x), analytic wherever this returns."""
         return log_sum(self.q, x) - log_sum(self.p, x)
 
 
-def log_sum(terms: Terms, x: acb) -> acb:
+def log_sum(terms: Terms, x: Number) -> Number:
     """log sum_i e^{a_i + b_i x} = a_k + b_k x + log(1 + sum_{i != k} e^{a_i - a_k + (b_i - b_k) x}), for any k; the largest is taken.
 
     On a box on which the real part of 1 + sum is proved positive, this is an analytic branch that is real on the real line.

@@ -203,7 +203,8 @@ def phase_sums(weights: list[arb], losses: list[arb], step: arb, last: int) -> l
 
 def _powers(angle: arb, count: int) -> list[acb]:
     """e^{i k angle}, k = 0..count - 1; the error of repeated multiplication is cut short by fresh exponentials."""
-    one, found = acb(0, angle).exp(), []
+    one = acb(0, angle).exp()
+    found: list[acb] = []
     for k in range(count):
         found.append(acb(0, k * angle).exp() if k % _FRESH == 0 else found[-1] * one)
     return found

@@ -87,8 +87,8 @@ def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, high: float, 
     least the largest sum, and otherwise at most kappa(c') E[e^{c' (Y - eps)}] / (e^{(c' - c) N g} - 1) for any c' > c, here `high`.
     """
     assert leaf.lattice is not None
-    whole = isinstance(points, int) and not isinstance(points, bool)
-    if not whole or not 2 <= points <= MOST_POINTS or points * len(leaf.atoms) > 10 * MOST_POINTS or not 0 < c < high < 1e15:
+    good = isinstance(points, int) and not isinstance(points, bool)
+    if not good or not 2 <= points <= MOST_POINTS or points * len(leaf.atoms) > 10 * MOST_POINTS or not 0 < c < high < 1e15:
         raise UndecidedError("a lattice sum needs 0 < c < high and few enough points")
     first, spacing, steps = leaf.lattice
     tilt, start = ball(c), count * first

@@ -86,6 +86,7 @@ class Transform:
         """Point masses and, with e^{u x} integrated from low to high as (e^{u high} - e^{u low}) / u, exponentials."""
         total = sum((p * (s * (q / p).log()).exp() for p, q in self.leaf.atoms), acb(0))
         for piece in self.closed:
+            assert piece.low is not None and piece.high is not None
             (a, b), (above, slope) = piece.p[0], piece.q[0]
             u = piece.lean + b + s * (slope - b)
             total += piece.weight / 2 * (a + s * (above - a)).exp() * ((u * piece.high).exp() - (u * piece.low).exp()) / u

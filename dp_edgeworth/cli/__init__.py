@@ -10,6 +10,7 @@
     dp-edgeworth report    --event ledger.json --target-delta 1e-5 --out report.html
     dp-edgeworth certify   --event ledger.json --target-delta 1e-5 --out certificate.json
     dp-edgeworth verify    certificate.json
+    dp-edgeworth sampling  --batch-size 256 --dataset-size 60000 --epochs 15 --noise-multiplier 1.1 --target-delta 1e-5
 
 Options have the names of dp-accounting's parameters, with dashes or with underscores, and may be shortened as long as that is
 unambiguous. `--event` takes a file in the format of docs/event-json.md, of an event or of an accountant, or - for standard input;

@@ -15,7 +15,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.analysis import certificates
 from dp_edgeworth.analysis.statement import PrivacyStatement
-from dp_edgeworth.analysis.subject import subject_of
+from dp_edgeworth.analysis.subject import of_groups, subject_of
 from dp_edgeworth.cli.inputs import subject, text
 from dp_edgeworth.cli.output import ANSWERED, NOT_CERTIFIED, answer
 
@@ -73,7 +73,7 @@ def state_verified(options: argparse.Namespace, statement: PrivacyStatement, ask
 
 
 def _asked(asked: Any, options: argparse.Namespace) -> tuple[dp_event.DpEvent, NeighboringRelation]:
-    found = subject_of(asked, options.neighboring_relation)
+    found = of_groups(subject_of(asked, options.neighboring_relation), getattr(options, "group_size", 1))
     return found.event, found.accountant.neighboring_relation
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import budgets, curves, explanation, html_report, planning, statement, sweeps
+from dp_edgeworth.analysis import budgets, curves, explanation, html_report, planning, sampling, statement, sweeps
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.cli import certificates
 from dp_edgeworth.cli.inputs import given, subject
@@ -23,14 +23,16 @@ _BUDGET = ("target_epsilon", "target_delta", "target_advantage", "target_true_po
 def epsilon(options: argparse.Namespace) -> int:
     """The statement at a delta."""
     asked = subject(options)
-    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance)
+    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance,
+                                        group_size=options.group_size)
     return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
 def delta(options: argparse.Namespace) -> int:
     """The statement at an epsilon."""
     asked = subject(options)
-    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance)
+    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance,
+                                      group_size=options.group_size)
     return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
@@ -123,3 +125,16 @@ def report(options: argparse.Namespace) -> int:
     claim = statement.epsilon_statement(asked.accountant, options.target_delta)
     answer(options, {"written": options.out, "statement": claim.to_dict()}, f"{claim.claim}\nwritten to {options.out}")
     return code(claim)
+
+
+def compare_sampling(options: argparse.Namespace) -> int:
+    """One recipe under every way to draw its batches."""
+    names = ("batch_size", "dataset_size", "epochs", "target_delta", "noise_multiplier", "target_epsilon", "truncated_batch_size")
+    found = sampling.compare_sampling(**given(options, *names))
+    if options.csv:
+        found.to_csv(options.csv)
+    if options.png:
+        draw(found, options.png)
+    write(f"{found.to_json() if options.json else found}\n", sys.stdout)
+    proved = all(row.interval.upper < np.inf or row.interval.lower == np.inf for row in found.rows)
+    return ANSWERED if proved else NOT_CERTIFIED

@@ -69,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         _accounting(sub, name)
         _output(sub, name)
     _verify(subparsers)
+    _sampling(subparsers)
     return result
 
 
@@ -79,6 +80,23 @@ def _verify(subparsers: Any) -> None:
     sub.set_defaults(run=certificates.verify)
     sub.add_argument("--json", action="store_true", help="print JSON")
     sub.add_argument("certificate", metavar="FILE", help="what certify wrote; - reads standard input")
+
+
+def _sampling(subparsers: Any) -> None:
+    """A recipe without a sampling scheme: that is what is compared."""
+    words = "one recipe under every way to draw its batches"
+    command = subparsers.add_parser("sampling", help=words, description=words[0].upper() + words[1:] + ".", epilog=_EPILOG)
+    command.set_defaults(run=commands.compare_sampling)
+    for option, kind, required, text in (
+            ("--batch-size", integer, True, "records per batch"), ("--dataset-size", integer, True, "number of records"),
+            ("--epochs", float, True, "passes over the data"), ("--target-delta", float, True, _TARGETS["delta"]),
+            ("--noise-multiplier", float, False, "standard deviation / sensitivity"),
+            ("--target-epsilon", float, False, "instead of the noise, which is then solved for"),
+            ("--truncated-batch-size", integer, False, "largest batch of truncated Poisson sampling")):
+        command.add_argument(option, type=kind, required=required, help=text)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--csv", metavar="FILE", help="write the table")
+    command.add_argument("--png", metavar="FILE", help="write a picture (needs matplotlib: pip install 'dp-edgeworth[plot]')")
 
 
 _TARGETS = {"delta": "the delta at which epsilon is asked", "epsilon": "the epsilon at which delta is asked"}
@@ -112,6 +130,8 @@ def _mechanism(command: Any, name: str) -> None:
 def _accounting(command: Any, name: str) -> None:
     command.add_argument("--neighboring-relation", type=relation, metavar="RELATION",
                          help="ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL, in any case; an accountant's file has one")
+    if name in ("epsilon", "delta"):
+        command.add_argument("--group-size", type=integer, default=1, help="records of a person, all added or all removed (default 1)")
     command.add_argument("--tolerance", type=float, help="width of the certified interval aimed at (default 1e-6)")
     if name == "sweep":
         command.add_argument("--certified", action="store_true", help="proved bounds instead of estimates")

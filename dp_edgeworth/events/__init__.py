@@ -11,6 +11,6 @@ A change here can break what is read and written, and which leaves a tree has; i
 or a count (`tree`).
 """
 
-from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent
+from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
 
-__all__ = ["AdditiveNoiseDpEvent", "PllrMomentsDpEvent"]
+__all__ = ["AdditiveNoiseDpEvent", "PllrMomentsDpEvent", "ProfileDpEvent", "RenyiDpEvent"]

@@ -16,20 +16,30 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.events import available
+from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
 from dp_edgeworth.events.json_fields import plain
 from dp_edgeworth.events.tree import leaves
 
 _LONGEST = 72
 _DEEPEST = 6
+# Guarantees that many mechanisms have; the interval is then that of the worst one.
+_CLASSES = {"ZCDpEvent", "RenyiDpEvent", "ProfileDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent",
+            "PermuteAndFlipDpEvent", "RepeatAndSelectDpEvent", "PllrMomentsDpEvent"}
+_WORST = "the worst mechanism that the event allows; one of them may have less loss"
+_ITSELF = "the mechanism itself"
 _MOST_PARTS = 8
 _RELATIONS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record added or removed",
     NeighboringRelation.REPLACE_ONE: "one record replaced by another",
     NeighboringRelation.REPLACE_SPECIAL: "one record replaced by a special one that has no effect (zeroed out)",
 }
-_POISSON = "every batch is a fresh Poisson sample: each record enters it independently with the sampling probability"
+_POISSON = ("every batch is a fresh Poisson sample: each record enters it independently with the sampling probability "
+            "(for batches drawn otherwise see `compare_sampling`, `dp-edgeworth sampling`)")
 _FIXED = "every batch is a fresh uniform sample without replacement, of the size given"
 _TRUNCATED = "every batch is a fresh Poisson sample, cut at random to the truncated batch size"
+_ALLOCATED = "every epoch deals each record at random, independently of the others, into as many of the batches as the event says"
+_SHUFFLED_EPOCHS = ("every epoch shuffles all records anew and takes batches of one size in turn, none dropped: no tight analysis is "
+                    "known, the interval reaches from the loss for one choice of data to no amplification at all")
 _NO_SAMPLING = "no amplification by sampling is claimed: every mechanism sees all the data"
 _SHUFFLED = ("batches that are taken in turn from shuffled data, as most data loaders do: for them this is no "
              "guarantee, and their true epsilon can be larger")
@@ -125,14 +135,39 @@ def sampling_assumptions(event: dp_event.DpEvent) -> list[str]:
     kinds = _leaf_classes(event)
     pairs: Iterable[tuple[type, str]] = (
         (dp_event.PoissonSampledDpEvent, _POISSON), (dp_event.SampledWithoutReplacementDpEvent, _FIXED),
-        (available.TruncatedSubsampledGaussianDpEvent, _TRUNCATED))
+        (available.TruncatedSubsampledGaussianDpEvent, _TRUNCATED), (RandomAllocationDpEvent, _ALLOCATED),
+        (ShuffledBatchesDpEvent, _SHUFFLED_EPOCHS))
     return [words for event_class, words in pairs if event_class in kinds] or [_NO_SAMPLING]
 
 
-def not_covered(event: dp_event.DpEvent) -> list[str]:
+def not_covered(event: dp_event.DpEvent, group_size: int = 1) -> list[str]:
     """What the guarantee says nothing about."""
-    sampled = sampling_assumptions(event) != [_NO_SAMPLING]
-    return [*([_SHUFFLED] if sampled else []), *_ALWAYS_EXCLUDED]
+    sampled = not {_NO_SAMPLING, _SHUFFLED_EPOCHS} & set(sampling_assumptions(event))
+    excluded = list(_ALWAYS_EXCLUDED)
+    if group_size > 1:
+        excluded[1] = f"losses of more than {group_size:,} records per person"
+    return [*([_SHUFFLED] if sampled else []), *excluded]
+
+
+def allows_many_mechanisms(event: dp_event.DpEvent) -> bool:
+    """Whether some event in the tree is a guarantee that many mechanisms have, rather than one mechanism."""
+    for leaf, _ in leaves(event):
+        if kind(leaf) in _CLASSES or (kind(leaf) == "DiscreteGaussianDpEvent" and not _is_one_dimensional(leaf)):
+            return True
+        inner = getattr(leaf, "event", None)
+        if isinstance(inner, dp_event.DpEvent) and allows_many_mechanisms(inner):
+            return True
+    return False
+
+
+def _is_one_dimensional(event: dp_event.DpEvent) -> bool:
+    fields = parameters(event)
+    return fields.get("dimension") == 1 and float(fields.get("sensitivity", 1.0)).is_integer()
+
+
+def subject(event: dp_event.DpEvent) -> str:
+    """What an interval of the event is of."""
+    return _WORST if allows_many_mechanisms(event) else _ITSELF
 
 
 def _leaf_classes(event: dp_event.DpEvent) -> set[type]:

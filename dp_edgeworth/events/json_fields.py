@@ -10,6 +10,7 @@ import decimal
 import json
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -152,6 +153,10 @@ _POSITIVE = _number("an integer >= 1", 1, types=int)
 EVENT = instance(DpEvent, 'an event, an object with a "type"')
 _STEP_LIST = _sequence(_NATURAL, "an integer >= 0 or a non-empty array of them", bool)
 _FOUR = _sequence(_NUMBER, "an array of 4 numbers", lambda size: size == 4)
+_FINITE = _number("a finite number", -sys.float_info.max, sys.float_info.max)
+_FINITE_LIST = _sequence(_FINITE, "a non-empty array of finite numbers", bool)
+_PROBABILITY_LIST = _sequence(_PROBABILITY, "a non-empty array of probabilities", bool)
+_NON_NEGATIVE_LIST = _sequence(_NON_NEGATIVE, "a non-empty array of numbers >= 0", bool)
 
 # The fixed list. Classes that the installed dp-accounting lacks are unknown types.
 LISTED = """DpEvent NoOpDpEvent NonPrivateDpEvent UnsupportedDpEvent GaussianDpEvent LaplaceDpEvent
@@ -160,7 +165,7 @@ LISTED = """DpEvent NoOpDpEvent NonPrivateDpEvent UnsupportedDpEvent GaussianDpE
     ComposedDpEvent
     PoissonSampledDpEvent SampledWithReplacementDpEvent SampledWithoutReplacementDpEvent
     RandomAllocationDpEvent TruncatedSubsampledGaussianDpEvent SingleEpochTreeAggregationDpEvent
-    RepeatAndSelectDpEvent AdditiveNoiseDpEvent PllrMomentsDpEvent""".split()
+    RepeatAndSelectDpEvent ShuffledBatchesDpEvent AdditiveNoiseDpEvent PllrMomentsDpEvent ProfileDpEvent RenyiDpEvent""".split()
 
 # What the fields of these classes may hold, by name; by class and name where one name means two things.
 # Fields that a later dp-accounting adds are kept, unchecked.
@@ -168,7 +173,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("noise_multiplier", "noise_parameter", "sigma", "standard_deviation"), _NON_NEGATIVE),
     **dict.fromkeys(("sensitivity", "epsilon", "rho", "xi", "shape"), _NON_NEGATIVE),
     **dict.fromkeys(("sampling_probability", "delta"), _PROBABILITY),
-    **dict.fromkeys(("count", "num_buckets", "num_steps", "source_dataset_size"), _POSITIVE),
+    **dict.fromkeys(("count", "num_buckets", "num_steps", "num_batches", "source_dataset_size"), _POSITIVE),
     **dict.fromkeys(("sample_size", "num_selected", "dataset_size", "truncated_batch_size"), _NATURAL),
     **dict.fromkeys(("x_absolute_third", "y_absolute_third"), _optional(_NON_NEGATIVE)),
     **dict.fromkeys(("x_cumulants", "y_cumulants"), lambda value: list(_FOUR(value))),
@@ -181,6 +186,11 @@ KINDS: dict[str, Kind] = {
     "step_counts": _steps,
     "sensitivities": _sequence(_NUMBER, "a non-empty array of numbers", bool),
     "sampling_probs": _sequence(_PROBABILITY, "a non-empty array of probabilities", bool),
+    "epsilons": lambda value: list(_FINITE_LIST(value)),
+    "deltas": lambda value: list(_PROBABILITY_LIST(value)),
+    "lower_deltas": _optional(lambda value: list(_PROBABILITY_LIST(value))),
+    "orders": lambda value: list(_FINITE_LIST(value)),
+    "values": lambda value: list(_NON_NEGATIVE_LIST(value)),
     "distribution": instance(str, "a string"),
     "parameters": _parameters,
 }

@@ -2,8 +2,10 @@
 
 `AdditiveNoiseDpEvent`: any additive noise with a log-concave density, named as in `scipy.stats`.
 `PllrMomentsDpEvent`: a mechanism of which only the first four cumulants of its losses are known.
+`ProfileDpEvent`: a mechanism of which only an upper bound of delta(epsilon) is known, at some epsilons.
+`RenyiDpEvent`: a mechanism of which only Renyi divergences are known, at some orders.
 
-Both are frozen `attrs` classes like dp-accounting's own events, so they compare, hash, pickle, deep-copy and
+All are frozen `attrs` classes like dp-accounting's own events, so they compare, hash, pickle, deep-copy and
 convert to named tuples.
 """
 
@@ -65,3 +67,56 @@ class PllrMomentsDpEvent(dp_event.DpEvent):
     y_cumulants: tuple[float, float, float, float] = attr.ib(converter=tuple)
     x_absolute_third: float | None = None
     y_absolute_third: float | None = None
+
+
+def _tuple(values: object) -> object:
+    """A sequence of numbers as a tuple, so that the event is a value; others are refused where the event is used."""
+    try:
+        return tuple(values)  # type: ignore[arg-type]
+    except TypeError:
+        return values
+
+
+def _optional_tuple(values: object) -> object:
+    return None if values is None else _tuple(values)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ProfileDpEvent(dp_event.DpEvent):
+    """A mechanism known by its privacy profile: delta(epsilons[i]) <= deltas[i] for all neighbours, whichever of them is the first.
+
+    Accounted is the worst mechanism with such a profile: connect-the-dots on the convex hull of the points.
+
+    Attributes:
+      epsilons: increasing numbers of either sign. From a negative one, delta(-eps) <= 1 - e^eps + e^eps delta(eps) bounds the other
+        side by the mirror identity; those are optional.
+      deltas: as many probabilities, none below 1 - e^eps.
+      lower_deltas: lower bounds of delta at the same epsilons, in both orders of the neighbours, or None where nothing is known
+        from below.
+
+    >>> ProfileDpEvent([0.5, 1.0], [1e-3, 1e-6])
+    ProfileDpEvent(epsilons=(0.5, 1.0), deltas=(0.001, 1e-06), lower_deltas=None)
+    """
+
+    epsilons: tuple[float, ...] = attr.ib(converter=_tuple)
+    deltas: tuple[float, ...] = attr.ib(converter=_tuple)
+    lower_deltas: tuple[float, ...] | None = attr.ib(default=None, converter=_optional_tuple)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RenyiDpEvent(dp_event.DpEvent):
+    """A mechanism known by Renyi differential privacy: divergence of order orders[i] at most values[i], for all neighbours.
+
+    Between the orders the convexity of (alpha - 1) D_alpha is used; beyond the last one nothing is assumed. Curves of several such
+    leaves are added before they become an epsilon.
+
+    Attributes:
+      orders: increasing numbers above 1.
+      values: as many numbers >= 0; an infinite one says nothing.
+
+    >>> RenyiDpEvent([2.0, 8.0], [0.1, 0.4])
+    RenyiDpEvent(orders=(2.0, 8.0), values=(0.1, 0.4))
+    """
+
+    orders: tuple[float, ...] = attr.ib(converter=_tuple)
+    values: tuple[float, ...] = attr.ib(converter=_tuple)

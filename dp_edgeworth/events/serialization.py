@@ -27,6 +27,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from dp_edgeworth.events import batch_events
 from dp_edgeworth.events import own_events as our_events
 from dp_edgeworth.events.json_fields import (
     EVENT,
@@ -54,7 +55,7 @@ _registered: dict[str, type[DpEvent]] = {}
 
 def _classes() -> dict[str, type[DpEvent]]:
     """The classes of the fixed list that are installed and the registered ones, by name."""
-    modules = (our_events, dp_event)
+    modules = (our_events, batch_events, dp_event)
     listed = {name: getattr(module, name) for module in modules for name in LISTED if hasattr(module, name)}
     return {**_registered, **listed}
 

@@ -229,6 +229,9 @@ def reverse(pllr: Pllr) -> Pllr:
     """(Q, P), simplified where the pair is its own mirror image or was reversed before."""
     if pllr.mirror:
         return pllr
+    swapped = getattr(pllr, "swapped", None)  # a leaf that is more than its pair
+    if swapped is not None:
+        return swapped()
     if isinstance(pllr, Mixed):
         return dataclasses.replace(pllr, parts=tuple(reverse(part) for part in pllr.parts))
     return pllr.inner if isinstance(pllr, Reversed) else Reversed(pllr)

@@ -12,6 +12,7 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     chernoff          tilts                                              an upper end and a lower one        the same
     largest_loss      nothing                                            bounds at once                      the same
     reduction         losses or leaves that hardly matter                a curve from one of an easier sum   the same
+    renyi_bounds      a Renyi curve of everything                        upper ends, nothing from below      tests/profiles
     tradeoff          bounds of delta at some epsilons                   a band of the trade-off function    the same
 
     curve     what every theorem gives: `bounds(epsilons)`, certified bounds of log G at any epsilon

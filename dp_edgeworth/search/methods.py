@@ -1,6 +1,7 @@
 """Which theorem, in which order: one table.
 
     method                     when                                         cost
+    random allocation          one epoch and nothing else                   some milliseconds
     closed form                Gaussians, one leaf, Laplace near the top    microseconds
     Chernoff at the floor      another direction has an answer already      one ladder
     contour                    always                                       a millisecond, up to 0.3 s
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
 from dp_edgeworth.proofs.curve import Curve
@@ -33,6 +35,7 @@ from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
 from dp_edgeworth.search.contours import plan, planned
 from dp_edgeworth.search.ladder import rough_tilts
 from dp_edgeworth.search.questions import DeltaAt, Question
+from dp_edgeworth.search.random_allocation import read_epoch
 from dp_edgeworth.search.whole_curves import read_all
 from dp_edgeworth.sums.composition import Composition
 
@@ -294,7 +297,12 @@ def _has_tail(problem: Problem, question: Question, found: Proved) -> bool:
     return problem.rest.has_tail
 
 
+def _is_epoch(problem: Problem, question: Question, found: Proved) -> bool:
+    return isinstance(problem.rest.single, RandomAllocationLoss)
+
+
 TABLE = (
+    Method("random allocation", _is_epoch, lambda problem, *rest: read_epoch(problem.whole, *rest)),
     Method("closed form", _always, _closed),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
@@ -308,7 +316,7 @@ TABLE = (
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 9  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 10  # the first rows, which negligible leaves may have been in the way of
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:

@@ -49,12 +49,15 @@ class Composition:
       log_tail: log of the Q-mass of the largest losses that may be left out of every PLLR, see `truncated`.
       mirrored: every PLLR of this direction is the reverse of the one in `counts`.
       paired: the direction that is the mirror image of this one will be asked for, too.
+      below: a composition with at most the true loss, where it does not follow from the pairs.
+      exact: this composition itself is what is asked for, whatever its pairs say.
     """
 
     def __init__(self, counts: Mapping[Pllr, int] | LossSums, log_tail: float = -math.inf, *, mirrored: bool = False,
-                 paired: bool = False):
+                 paired: bool = False, below: Composition | None = None, exact: bool = False):
         self.sums = counts if isinstance(counts, LossSums) else LossSums(counts)
         self.log_tail, self.mirrored, self.paired = log_tail, mirrored, paired
+        self._below, self._exact = below, exact
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
         self._rungs: dict[bytes, Rungs] = {}
@@ -125,7 +128,9 @@ class Composition:
     @functools.cached_property
     def dominated(self) -> Composition:
         """A composition with at most the true loss: the same one where every pair is exact."""
-        if self.mirrored or all(pllr.dominated is pllr for pllr in self.counts):
+        if self._below is not None:
+            return self._below
+        if self._exact or self.mirrored or all(pllr.dominated is pllr for pllr in self.counts):
             return self
         counts: dict[Pllr, int] = {}
         for pllr, count in self.counts.items():

@@ -252,7 +252,18 @@ def test_07_bad_delta(make, event, delta):
 
 @every_class
 @pytest.mark.parametrize("event", [None, STEP, dpa.NonPrivateDpEvent()], ids=str)
-@pytest.mark.parametrize("epsilon", [math.nan, -1e-9, -math.inf, "1", None, [0.1, -2.0], 1j], ids=repr)
+@pytest.mark.parametrize("epsilon", [-1e-9, -0.7, -30.0, -math.inf], ids=repr)
+def test_07_negative_epsilon(make, event, epsilon):
+    """Both directions together are their own mirror image: delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
+    accountant = make() if event is None else make().compose(event)
+    found, opposite = accountant.get_delta(epsilon), accountant.get_delta(-epsilon)
+    assert found == pytest.approx(1.0 - math.exp(epsilon) + math.exp(epsilon) * opposite, rel=1e-12)
+    assert accountant.get_delta(np.array([epsilon, 0.0]))[0] == pytest.approx(found, rel=1e-12)
+
+
+@every_class
+@pytest.mark.parametrize("event", [None, STEP, dpa.NonPrivateDpEvent()], ids=str)
+@pytest.mark.parametrize("epsilon", [math.nan, "1", None, 1j], ids=repr)
 def test_07_bad_epsilon(make, event, epsilon):
     accountant = make() if event is None else make().compose(event)
     with pytest.raises(ValueError, match=r"`target_epsilon` must be .*Found"):
@@ -387,7 +398,7 @@ BAD = [  # event, relation, parameter in the message
     (repeated(gaussian(1.0), True), AR, "count"),
     (repeated(gaussian(1.0), math.nan), AR, "count"),
     (dp_event.DiscreteLaplaceDpEvent(-1.0, 1), AR, "noise_parameter"),
-    (dp_event.DiscreteLaplaceDpEvent(1.0, 0), AR, "sensitivity"),
+    (dp_event.DiscreteLaplaceDpEvent(1.0, -1), AR, "sensitivity"),
     (dp_event.DiscreteLaplaceDpEvent(1.0, 1.5), AR, "sensitivity"),
     (dpa.RandomizedResponseDpEvent(1.5, 2), RO, "noise_parameter"),
     (dpa.RandomizedResponseDpEvent(0.5, 0), RO, "num_buckets"),

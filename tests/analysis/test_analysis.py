@@ -209,7 +209,7 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="limit"):
         explain(TAIL, target_delta=1e-5, limit=0)
     with pytest.raises(UnsupportedEventError):
-        explain(dpa.ZCDpEvent(0.1), target_delta=1e-5)
+        explain(dpa.UnsupportedDpEvent(), target_delta=1e-5)
 
 
 def test_saddle_below_the_mean_is_zero():

@@ -21,8 +21,8 @@ To add an event class of your own, register a function that returns its pair:
 1.098612289
 """
 
-from dp_edgeworth.losses.mechanisms import additive, discrete, sampled
+from dp_edgeworth.losses.mechanisms import additive, curves, discrete, sampled
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, directions, register_mechanism
 from dp_edgeworth.losses.mechanisms.registry import UnsupportedLeafError as UnsupportedLeafError
 
-__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "additive", "directions", "discrete", "register_mechanism", "sampled"]
+__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "additive", "curves", "directions", "discrete", "register_mechanism", "sampled"]

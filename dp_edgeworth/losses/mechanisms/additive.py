@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -13,7 +12,7 @@ from dp_edgeworth import validation
 from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent
 from dp_edgeworth.losses import additive_noise
-from dp_edgeworth.losses.mechanisms.registry import AR, RO, RS, Directions, register_if_known, register_mechanism, require
+from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, RO, RS, Directions, register_mechanism, require
 from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, laplace, mixture, noise_shift, positive, ratio, shift_of
 from dp_edgeworth.losses.pllr import Pllr
 
@@ -50,7 +49,7 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
     listed = [counts] if single else validation.sequence("step_counts", counts)
     steps = [validation.integer("step_counts", count, 0) for count in listed]
     if max(steps) == 0:
-        raise ValueError(f"`step_counts` must have a positive entry. Found {validation.shown(counts)}.")
+        return NO_LOSS
     shift = shift_of(noise, relation)
     return gaussian(min(math.sqrt(max(steps).bit_length()) * shift, math.inf if noise == 0.0 else sys.float_info.max))
 
@@ -58,11 +57,6 @@ def _tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent, relatio
 @register_mechanism(dp_event.LaplaceDpEvent, samplable=True)
 def _laplace_event(event: dp_event.LaplaceDpEvent, relation: NeighboringRelation) -> Directions:
     return laplace(shift_of(validation.at_least_zero("noise_multiplier", event.noise_multiplier), relation))
-
-
-@register_if_known("PermuteAndFlipDpEvent")
-def _permute_and_flip_event(event: Any, relation: NeighboringRelation) -> Directions:
-    return laplace(validation.at_least_zero("epsilon", event.epsilon))
 
 
 @register_mechanism(AdditiveNoiseDpEvent, samplable=True)

@@ -16,10 +16,10 @@ from dp_edgeworth.events.own_events import PllrMomentsDpEvent
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.mechanisms import registry
-from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, NON_PRIVATE, RO, RS, Directions
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, RO, RS, Directions
 from dp_edgeworth.losses.pllr import Pllr
 
-_MOST_ATOMS = 2_000_000  # lattices with more points are refused
+MOST_ATOMS = 2_000_000  # lattices with more points are refused
 _BEYOND = 1e-318
 
 
@@ -35,14 +35,15 @@ def _non_private(event: dp_event.NonPrivateDpEvent, relation: NeighboringRelatio
 
 @registry.register_mechanism(available.DiscreteLaplaceDpEvent, samplable=True)
 def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
-    """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between."""
-    registry.require(event, relation, AR, RS)
+    """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between; s doubles under REPLACE_ONE."""
     a = validation.at_least_zero("noise_parameter", event.noise_parameter)
-    s = validation.integer("sensitivity", event.sensitivity, 1)
+    s = validation.integer("sensitivity", event.sensitivity, 0) * (2 if relation is RO else 1)
+    if s == 0:
+        return NO_LOSS
     if a == 0.0 or math.isinf(a):
         return NON_PRIVATE
-    if s > _MOST_ATOMS:
-        raise registry.UnsupportedLeafError(event, f"`sensitivity` must be at most {_MOST_ATOMS}. Found {s}.")
+    if s > MOST_ATOMS:
+        raise registry.UnsupportedLeafError(event, f"`sensitivity` must be at most {MOST_ATOMS}. Found {s}.")
     side = 1.0 / (1.0 + math.exp(-a))
     middle = [math.tanh(a / 2.0) * math.exp(-a * k) for k in range(1, s)]
     masses = (side, *middle, math.exp(-a * s) * side)
@@ -68,7 +69,7 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
     return registry.mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 
-def _epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
+def epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
     """Infinite loss with probability delta, otherwise +-epsilon as randomised response: dominates any (epsilon, delta)-DP."""
     if delta == 1.0 or math.isinf(epsilon):
         return NON_PRIVATE
@@ -78,39 +79,19 @@ def _epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
     return registry.mirrored(Atoms((0.0, low, high, delta), (delta, high, low, 0.0), losses=(math.inf, epsilon, -epsilon, -math.inf)))
 
 
-@registry.register_if_known("EpsilonDeltaDpEvent")
+@registry.register_if_known("EpsilonDeltaDpEvent", samplable=True)
 def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
-    return _epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta))
+    return epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta))
 
 
-@registry.register_if_known("ExponentialMechanismDpEvent")
-def _exponential_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
-    return _epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), 0.0)
-
-
-@registry.register_if_known("DiscreteGaussianDpEvent", samplable=True)
-def _discrete_gaussian_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
-    """P(x) proportional to e^{-x^2 / (2 sigma^2)} on the integers, Q shifted by the sensitivity."""
-    registry.require(event, relation, AR, RS)
-    sigma = validation.at_least_zero("sigma", event.sigma)
-    s = validation.integer("sensitivity", event.sensitivity, 0)
-    if validation.integer("dimension", getattr(event, "dimension", 1), 1) != 1:
-        raise registry.UnsupportedLeafError(event, f"`dimension` must be 1. Found {validation.shown(event.dimension)}.")
-    if s == 0:
-        return NO_LOSS
-    if sigma == 0.0:
-        return NON_PRIVATE
-    return _discrete_gaussian(event, sigma, s)
-
-
-def _discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
+def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
     """Masses of the discrete Gaussian and of its shift, to the smallest positive float; what is beyond counts as infinite loss.
 
     Beyond 39 deviations there is less than 1e-318 in all for every sigma that is not refused.
     """
     reach = math.ceil(39.0 * sigma) + 1 if math.isfinite(sigma) else math.inf
-    if 2 * reach + sensitivity > _MOST_ATOMS:
-        raise ValueError(f"`sigma` and `sensitivity` must need at most {_MOST_ATOMS} points. Found {validation.shown(event)}.")
+    if 2 * reach + sensitivity > MOST_ATOMS:
+        raise ValueError(f"`sigma` and `sensitivity` must need at most {MOST_ATOMS} points. Found {validation.shown(event)}.")
     x = np.arange(-reach, reach + sensitivity + 1, dtype=float)
     with np.errstate(under="ignore"):
         p, q = np.exp(-0.5 * (x / sigma) ** 2), np.exp(-0.5 * ((x - sensitivity) / sigma) ** 2)
@@ -128,7 +109,5 @@ def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> D
     return Directions(pair, pair.reversed())
 
 
-registry.refuse(available.ZCDpEvent, "a zCDP guarantee is a family of Renyi bounds, which no single pair attains.")
-registry.refuse(dp_event.RepeatAndSelectDpEvent, "it is known by Renyi bounds of the selection only, which no single pair attains.")
 registry.refuse(dp_event.SampledWithReplacementDpEvent,
        "how often a record is drawn is random, and its worst case differs from epsilon to epsilon.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 
@@ -20,7 +21,7 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledWithoutReplacement
 
 
-def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
+def combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: str) -> float:
     """Shift of the one Gaussian that a composition of Gaussians is."""
     total, without_noise = 0.0, False
     for leaf, count in leaves(inside):
@@ -34,23 +35,29 @@ def _combined_shift(event: dp_event.DpEvent, inside: dp_event.DpEvent, message: 
     return math.inf if without_noise else total
 
 
-@registry.register_mechanism(dp_event.PoissonSampledDpEvent)
-def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
-    """Probabilities of nested samplings multiply; then one additive noise, or Gaussians of combined shift."""
+def flattened(event: dp_event.PoissonSampledDpEvent) -> tuple[float, dp_event.DpEvent]:
+    """The probability of all nested samplings, which multiply, and what is inside them."""
     p, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
         share = validation.probability("sampling_probability", inner.sampling_probability)
         p, inner = rounded_pairs.positive(p * share) if p > 0.0 and share > 0.0 else 0.0, inner.event
-    if not isinstance(inner, dp_event.DpEvent):
-        raise ValueError(f"`event` must be a `DpEvent`. Found {validation.shown(inner)}.")
+        if not isinstance(inner, dp_event.DpEvent):
+            raise ValueError(f"`event` must be a `DpEvent`. Found {validation.shown(inner)}.")
+        contents = list(itertools.islice(leaves(inner), 2))
+        if len(contents) == 1 and contents[0][1] == 1:
+            inner = contents[0][0]
+    return p, inner
+
+
+@registry.register_mechanism(dp_event.PoissonSampledDpEvent)
+def poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+    """One additive noise, or Gaussians of combined shift."""
+    p, inner = flattened(event)
     contents = list(leaves(inner))
-    if len(contents) == 1 and contents[0][1] == 1 and isinstance(contents[0][0], dp_event.PoissonSampledDpEvent):
-        nested = dp_event.PoissonSampledDpEvent(p, contents[0][0])
-        return _poisson_sampled(nested, relation)
     message = ("Subevent of `PoissonSampledDpEvent` must be one additive noise mechanism, or a composition of "
                "`GaussianDpEvent`s.")
     if all(isinstance(leaf, dp_event.GaussianDpEvent | dp_event.NonPrivateDpEvent) for leaf, _ in contents):
-        return rounded_pairs.sampled_gaussian(_combined_shift(event, inner, message), p, relation)
+        return rounded_pairs.sampled_gaussian(combined_shift(event, inner, message), p, relation)
     leaf, count = contents[0]
     if len(contents) > 1 or count > 1 or not registry.is_samplable(leaf):
         raise registry.UnsupportedLeafError(event, f"{message} Found {validation.shown(inner)}.")
@@ -83,7 +90,7 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     sample = validation.integer("sample_size", event.sample_size, 0)
     if sample > size:
         raise ValueError(f"`sample_size` must be at most `source_dataset_size`, {size}. Found {sample}.")
-    shift = _combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
+    shift = combined_shift(event, event.event, "Subevent of `SampledWithoutReplacementDpEvent` must be a "
                             "`GaussianDpEvent` or a composition of them.")
     if sample == 0 or shift == 0.0:
         return NO_LOSS

@@ -1,0 +1,194 @@
+"""One recipe, all ways to draw its batches, side by side.
+
+>>> table = compare_sampling(batch_size=256, dataset_size=60_000, epochs=15, noise_multiplier=1.1, target_delta=1e-5)
+>>> [(row.scheme, round(row.interval.upper, 2)) for row in table.rows if row.neighboring_relation == "REPLACE_ONE"]
+[('Poisson, record replaced', 1.93), ('fixed size', 8.92)]
+
+Rows of different neighboring relations answer different questions and must not be compared: a record that is added or removed moves a
+sum by the clipping norm, one that is replaced by another moves it by twice that.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import io
+import json
+import math
+from typing import Any
+
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import validation
+from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.analysis import report, sampling_chart
+from dp_edgeworth.analysis.planning import BudgetError
+from dp_edgeworth.analysis.sampling_schemes import SCHEMES, Recipe, Scheme
+from dp_edgeworth.events.description import relation_in_words, rounded_down, rounded_up
+from dp_edgeworth.intervals import Interval
+
+_MOST_NOISE, _NOISE_ACCURACY = 1e9, 1e-4
+_COLUMNS = ("scheme", "neighboring_relation", "noise_multiplier", "epsilon_lower", "epsilon_upper", "guarantee", "requirement")
+_TIGHT = "proved interval of the scheme itself"
+_BETWEEN = "proved bounds, nothing sharper is known: above, no amplification; below, the loss for one choice of data"
+_NOT_COMPARABLE = "Rows of different neighboring relations are not comparable."
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingRow:
+    """One scheme.
+
+    Attributes:
+      interval: of epsilon. guarantee: what kind of interval it is. requirement: what a program must do to claim it.
+      noise_multiplier: the given one, or the smallest one, to 1e-4 of itself, whose upper end is within the target epsilon.
+    """
+
+    scheme: str
+    neighboring_relation: str
+    noise_multiplier: float
+    interval: Interval
+    guarantee: str
+    requirement: str
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """In the order of the columns."""
+        return (self.scheme, self.neighboring_relation, self.noise_multiplier, self.interval.lower, self.interval.upper, self.guarantee,
+                self.requirement)
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingComparison:
+    """The table: rows of one neighboring relation are next to each other."""
+
+    recipe: Recipe
+    target_delta: float
+    target_epsilon: float | None
+    rows: tuple[SamplingRow, ...]
+
+    @property
+    def title(self) -> str:
+        recipe = self.recipe
+        solved = "" if self.target_epsilon is None else f", noise for epsilon {self.target_epsilon:g}"
+        return (f"batches of {recipe.batch_size:,} of {recipe.dataset_size:,} records, {recipe.epochs:g} epochs, "
+                f"delta {self.target_delta:g}{solved}")
+
+    @property
+    def relations(self) -> list[str]:
+        return list(dict.fromkeys(row.neighboring_relation for row in self.rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**dataclasses.asdict(self.recipe), "target_delta": self.target_delta, "target_epsilon": self.target_epsilon,
+                "rows": [dict(zip(_COLUMNS, row.values, strict=True)) for row in self.rows], "note": _NOT_COMPARABLE}
+
+    def to_json(self) -> str:
+        return json.dumps(report.finite(self.to_dict()), indent=2)
+
+    def to_csv(self, path: Any = None) -> str:
+        """One line per scheme; also written to `path` if given."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([_COLUMNS, *(row.values for row in self.rows)])
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(stream.getvalue())
+        return stream.getvalue()
+
+    def plot(self, axes: Any = None) -> Any:
+        """The intervals as bars, one colour per neighboring relation. Needs matplotlib; returns its axes."""
+        return sampling_chart.chart(self, axes)
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for relation in self.relations:
+            lines += ["", f"{relation}: {relation_in_words(NeighboringRelation[relation])}",
+                      f"  {'scheme':<26} {'noise':>9} {'epsilon, lower':>15} {'upper':>11}"]
+            for row in self.rows:
+                if row.neighboring_relation == relation:
+                    lines += [f"  {row.scheme:<26} {rounded_up(row.noise_multiplier):>9} {rounded_down(row.interval.lower):>15} "
+                              f"{rounded_up(row.interval.upper):>11}", f"      to claim it: {row.requirement}"]
+                    lines += [] if row.guarantee == _TIGHT else [f"      {row.guarantee}"]
+        return "\n".join([*lines, "", _NOT_COMPARABLE])
+
+    def _repr_html_(self) -> str:
+        cells = []
+        for relation in self.relations:
+            words = html.escape(f"{relation}: {relation_in_words(NeighboringRelation[relation])}")
+            cells.append(f'<tr><th colspan="6" style="text-align:left">{words}</th></tr>')
+            for row in self.rows:
+                if row.neighboring_relation == relation:
+                    shown = (row.scheme, rounded_up(row.noise_multiplier), rounded_down(row.interval.lower),
+                             rounded_up(row.interval.upper), row.guarantee, row.requirement)
+                    cells.append("<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in shown) + "</tr>")
+        head = "".join(f"<th>{name}</th>" for name in ("scheme", "noise", "epsilon, lower", "upper", "guarantee", "to claim it"))
+        return (f"<table><caption>{html.escape(self.title)}</caption><thead><tr>{head}</tr></thead>"
+                f"<tbody>{''.join(cells)}</tbody></table><p>{_NOT_COMPARABLE}</p>")
+
+
+def compare_sampling(*, batch_size: int, dataset_size: int, epochs: float, target_delta: float, noise_multiplier: float | None = None,
+                     target_epsilon: float | None = None, truncated_batch_size: int | None = None) -> SamplingComparison:
+    """Certified epsilon of one recipe under every way to draw its batches, or the noise that each of them needs.
+
+    Args:
+      batch_size, dataset_size: records per batch (its expectation where it is random), and in all.
+      epochs: passes over the data; schemes that deal out all records run whole ones.
+      target_delta: the delta at which epsilon is asked.
+      noise_multiplier: standard deviation of the noise over the clipping norm.
+      target_epsilon: instead of the noise multiplier, which is then solved for.
+      truncated_batch_size: the largest batch that truncated Poisson sampling keeps.
+
+    Raises:
+      BudgetError: no noise is enough for `target_epsilon`.
+    """
+    recipe = Recipe.of(batch_size, dataset_size, epochs, truncated_batch_size)
+    delta = validation.probability("target_delta", target_delta)
+    if (noise_multiplier is None) == (target_epsilon is None):
+        raise ValueError("Exactly one of `noise_multiplier` and `target_epsilon` must be given.")
+    if noise_multiplier is not None:
+        noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
+        return SamplingComparison(recipe, delta, None, tuple(_row(scheme, recipe, noise, delta) for scheme in SCHEMES))
+    epsilon = validation.positive("target_epsilon", target_epsilon)
+    rows = tuple(_row(scheme, recipe, _least_noise(scheme, recipe, epsilon, delta), delta) for scheme in SCHEMES)
+    return SamplingComparison(recipe, delta, epsilon, rows)
+
+
+def _interval(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Interval:
+    accountant = EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise))
+    return accountant.get_epsilon_interval(delta)
+
+
+def _row(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> SamplingRow:
+    return SamplingRow(scheme.name, scheme.relation.name, noise, _interval(scheme, recipe, noise, delta),
+                       _TIGHT if scheme.tight else _BETWEEN, scheme.requirement)
+
+
+def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float) -> float:
+    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target: secants in logarithms."""
+    def excess(noise: float) -> float:
+        upper = _interval(scheme, recipe, noise, delta).upper
+        return math.log(max(upper, 1e-300) / epsilon) if math.isfinite(upper) else math.inf
+
+    low, high = 0.25, 1.0
+    at_low, at_high = math.inf, excess(high)
+    while at_high > 0.0:
+        low, high, at_low = high, 2.0 * high, at_high
+        if high > _MOST_NOISE:
+            raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
+        at_high = excess(high)
+    while at_low == math.inf and low > 1e-6:
+        value = excess(low)
+        if value > 0.0:
+            at_low = value
+        else:
+            low, high, at_high = 0.5 * low, low, value
+    for step in range(60):
+        if high <= low * (1.0 + _NOISE_ACCURACY):
+            break
+        usable = math.isfinite(at_low) and math.isfinite(at_high) and step % 3 < 2
+        share = min(max(at_low / (at_low - at_high), 0.02), 0.98) if usable else 0.5
+        middle = low * (high / low) ** share
+        value = excess(middle)
+        low, high, at_low, at_high = (middle, high, value, at_high) if value > 0.0 else (low, middle, at_low, value)
+    return high

@@ -1,0 +1,154 @@
+"""Events that are known by a curve: profiles, Renyi divergences, zCDP, the selection mechanisms and discrete noise of dp-accounting.
+
+    ProfileDpEvent                  a pair on the hull of its points
+    RenyiDpEvent, ZCDpEvent         Renyi curves; from below, the Gaussian of the same rho
+    ExponentialMechanismDpEvent     the smaller of a pair and a Renyi curve (`bounded_range`)
+    PermuteAndFlipDpEvent           the Laplace pair; from below two candidates
+    DiscreteGaussianDpEvent         the pair in one dimension and for integer sensitivity, otherwise zCDP with rho = s^2 / (2 sigma^2)
+
+All of these are statements about a pair of neighbours as such, so they hold under every neighboring relation (additive noise under
+REPLACE_ONE, where a record moves the query by twice its sensitivity, is not among them). Importing this module registers them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from dp_edgeworth import validation
+from dp_edgeworth.events import available
+from dp_edgeworth.events.own_events import ProfileDpEvent, RenyiDpEvent
+from dp_edgeworth.losses.bounded_range import exponential_mechanism, permute_and_flip
+from dp_edgeworth.losses.class_leaf import ClassLeaf
+from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussian, epsilon_delta
+from dp_edgeworth.losses.mechanisms.registry import (
+    AR,
+    NO_LOSS,
+    NON_PRIVATE,
+    RS,
+    Directions,
+    UnsupportedLeafError,
+    both,
+    mirrored,
+    register_if_known,
+    register_mechanism,
+    require,
+)
+from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated, ZeroConcentrated
+from dp_edgeworth.losses.user_profile import pair_of_points
+
+_SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squares of them, so that these are floats
+_DOWN = 1.0 - 4.0 * float(np.finfo(float).eps)
+
+
+@register_mechanism(available.ZCDpEvent, samplable=True)
+def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Directions:
+    """(xi, rho)-zCDP; with rho = 0 it is pure DP with epsilon xi."""
+    rho, xi = validation.at_least_zero("rho", event.rho), validation.at_least_zero("xi", event.xi)
+    if math.isinf(rho) or math.isinf(xi):
+        return NON_PRIVATE
+    if rho == 0.0:
+        return both(epsilon_delta(xi, 0.0))
+    return zero_concentrated(rho, xi)
+
+
+def zero_concentrated(rho: float, xi: float = 0.0, member: Pllr | None = None) -> Directions:
+    """All (xi, rho)-zCDP mechanisms, 0 < rho < inf; the Gaussian with mu^2 = 2 rho is one of them."""
+    member = member or normal(math.sqrt(2.0 * rho) * _DOWN).dominated
+    return mirrored(ClassLeaf((member,), ZeroConcentrated(rho, xi)))
+
+
+@register_mechanism(RenyiDpEvent, samplable=True)
+def _renyi(event: RenyiDpEvent, relation: NeighboringRelation) -> Directions:
+    return renyi(event.orders, event.values)
+
+
+def renyi(orders: Any, values: Any) -> Directions:
+    """All mechanisms with these Renyi divergences; nothing is known from below."""
+    alphas = np.array([validation.finite(f"orders[{i}]", order) for i, order in enumerate(validation.sequence("orders", orders))])
+    listed = validation.sequence("values", values)
+    bounds = np.array([validation.at_least_zero(f"values[{i}]", value) for i, value in enumerate(listed)])
+    if len(alphas) != len(bounds):
+        raise ValueError(f"`values` must be as many as `orders`, {len(alphas)}. Found {len(bounds)}.")
+    if not (alphas[0] > 1.0 and np.all(np.diff(alphas) > 0.0)):
+        raise ValueError(f"`orders` must be increasing numbers above 1. Found {validation.shown(orders)}.")
+    curve = renyi_curve(alphas - 1.0, (alphas - 1.0) * bounds)
+    if curve is None:
+        return NON_PRIVATE
+    if not np.any(bounds[np.isfinite(bounds)]):
+        return NO_LOSS
+    return mirrored(ClassLeaf((NO_LOSS.remove,), curve))
+
+
+def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
+    """The curve of a table of k(c); None where it says nothing."""
+    kept = np.isfinite(values)
+    return Tabulated.of(orders[kept], values[kept]) if kept.any() else None
+
+
+@register_mechanism(ProfileDpEvent, samplable=True)
+def _profile(event: ProfileDpEvent, relation: NeighboringRelation) -> Directions:
+    """The pair of its points, which is its own mirror image."""
+    pair = pair_of_points(event.epsilons, event.deltas, event.lower_deltas)
+    return NO_LOSS if pair is None else mirrored(pair)
+
+
+@register_if_known("ExponentialMechanismDpEvent", samplable=True)
+def _exponential(event: Any, relation: NeighboringRelation) -> Directions:
+    """`epsilon` is the range of the loss, as in dp-accounting."""
+    epsilon = validation.at_least_zero("epsilon", event.epsilon)
+    if epsilon == 0.0:
+        return NO_LOSS
+    if not _SMALLEST <= epsilon <= _LARGEST:  # pure DP is above it, nothing is below it
+        above = NON_PRIVATE if epsilon > _LARGEST else both(epsilon_delta(epsilon, 0.0))
+        return above if math.isinf(epsilon) else mirrored(ClassLeaf((NO_LOSS.remove,), pair=above.remove))
+    return mirrored(exponential_mechanism(epsilon))
+
+
+@register_if_known("PermuteAndFlipDpEvent", samplable=True)
+def _permute_and_flip(event: Any, relation: NeighboringRelation) -> Directions:
+    found = laplace(validation.at_least_zero("epsilon", event.epsilon))
+    if isinstance(found.remove, LaplaceShift):
+        return mirrored(permute_and_flip(found.remove.mu, found.remove))
+    return found
+
+
+@register_if_known("DiscreteGaussianDpEvent", samplable=True)
+def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
+    """e^{-x^2 / (2 sigma^2)} on the integers, in any dimension; `sensitivity` is that in l2.
+
+    In one dimension and for an integer sensitivity the pair itself. Otherwise zCDP: for integer shifts D_alpha <= alpha shift^2 / (2
+    sigma^2), and shifts of coordinates add up (Canonne, Kamath, Steinke 2020); from below one coordinate that moves alone.
+    """
+    require(event, relation, AR, RS)
+    sigma = validation.at_least_zero("sigma", event.sigma)
+    sensitivity = validation.at_least_zero("sensitivity", getattr(event, "sensitivity", 1.0))
+    dimension = getattr(event, "dimension", None)
+    if dimension is not None:
+        dimension = validation.integer("dimension", dimension, 1)
+    if sensitivity == 0.0 or math.isinf(sigma):
+        return NO_LOSS
+    if sigma == 0.0 or math.isinf(sensitivity):
+        return NON_PRIVATE
+    whole = math.floor(min(sensitivity, 1e9))
+    if dimension == 1 and whole == sensitivity:
+        return discrete_gaussian(event, sigma, whole)
+    rho = 0.5 * (sensitivity / sigma) ** 2
+    if not 1e-280 < rho < 1e280:
+        raise UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
+                                              f"Found {sensitivity / sigma!r}.")
+    return zero_concentrated(rho * (1.0 + 4e-16), 0.0, _one_coordinate(event, sigma, whole))
+
+
+def _one_coordinate(event: Any, sigma: float, whole: int) -> Pllr:
+    """The pair of one coordinate that moves by the largest integer there is; nothing where that has too many points."""
+    if whole == 0 or 80.0 * sigma + whole > MOST_ATOMS:
+        return NO_LOSS.remove
+    return discrete_gaussian(event, sigma, whole).dominated

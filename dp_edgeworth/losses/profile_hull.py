@@ -1,0 +1,136 @@
+"""Profiles at nodes, their lower convex hull, and the pair whose profile a hull is; see the header of `profile_pair.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from dp_edgeworth.losses.lattice_pair import LatticePair, NodeProfile
+
+EPSILON = float(np.finfo(float).eps)
+# H is at most 1: above this, the profile of a stored pair differs from it by the rounding of its total mass only.
+_ALMOST_ONE = 1.0 - 1e-12
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """H and H' at the nodes e^{j a}: `right` is H(e^{j a}), `left` is H'(e^{-j a}); each is exact on its own side, j >= 0 and j <= 0.
+
+    On the other side they follow from H'(x) = 1 - x + x H(1/x), which cancels nothing that matters there.
+    """
+
+    spacing: float
+    indices: np.ndarray
+    right: np.ndarray
+    left: np.ndarray
+
+    @classmethod
+    def of(cls, spacing: float, right_nodes: np.ndarray, right: np.ndarray, left_nodes: np.ndarray, left: np.ndarray) -> Profile:
+        """From both sides, each with nodes 0, ... and with the same value at 0."""
+        indices = np.concatenate([-left_nodes[:0:-1], right_nodes])
+        return cls(spacing, indices, np.concatenate([_mirrored(spacing, left_nodes, left)[:0:-1], right]),
+                   np.concatenate([left[:0:-1], _mirrored(spacing, right_nodes, right)]))
+
+    def at(self, kept: np.ndarray) -> Profile:
+        """Some of the nodes."""
+        return Profile(self.spacing, self.indices[kept], self.right[kept], self.left[kept])
+
+    def raised(self, factor: float) -> Profile:
+        """Both sides times a factor, as far as that is possible."""
+        zero = int(np.searchsorted(self.indices, 0))
+        right, left = (np.minimum(factor * side, 1.0) for side in (self.right[zero:], self.left[zero::-1]))
+        return Profile.of(self.spacing, self.indices[zero:], right, -self.indices[zero::-1], left)
+
+    def hull(self) -> np.ndarray:
+        """Positions of the vertices of the lower convex hull.
+
+        A point above the chord of its neighbours is no vertex, so all of these can go at once. Chords are compared at the middle point
+        j in terms of H for j >= 0 and of H' for j < 0, which has the weights of the mirror image.
+        """
+        kept = np.arange(len(self.indices))
+        while len(kept) > 2:
+            one = self.at(kept)
+            before, after = _spread(one.spacing, np.diff(one.indices)[:-1]), _spread(one.spacing, np.diff(one.indices)[1:])
+            whole = _spread(one.spacing, one.indices[2:] - one.indices[:-2])
+            to_high = before / whole * np.exp(-one.spacing * np.diff(one.indices)[1:])
+            to_low = after / whole * np.exp(-one.spacing * np.diff(one.indices)[:-1])
+            rightward = one.right[1:-1] - one.right[2:] > (1.0 - to_high) * (one.right[:-2] - one.right[2:])
+            leftward = one.left[1:-1] - one.left[:-2] > (1.0 - to_low) * (one.left[2:] - one.left[:-2])
+            stays = np.concatenate([[True], ~np.where(one.indices[1:-1] >= 0, rightward, leftward), [True]])
+            if stays.all():
+                break
+            kept = kept[stays]
+        return kept
+
+    def pair(self) -> LatticePair:
+        """The pair with this profile, which must be convex, constant beyond the last node; up to rounding."""
+        rightward = _changes(self.spacing, self.right, self.indices)
+        leftward = _changes(self.spacing, self.left[::-1], -self.indices[::-1])[::-1]
+        masses = np.maximum(np.where(self.indices >= 0, rightward, leftward), 0.0)
+        indices = self.indices
+        if 0 not in indices:
+            at = int(np.searchsorted(indices, 0))
+            indices, masses = np.insert(indices, at, 0), np.insert(masses, at, 0.0)
+        return balanced(LatticePair(self.spacing, indices, masses, float(self.left[0]), float(self.right[-1])))
+
+    def with_zero(self) -> Profile:
+        """The same with the node 0, on the chord of its neighbours, rounded up."""
+        at = int(np.searchsorted(self.indices, 0))
+        if self.indices[at] == 0:
+            return self
+        low, high = int(self.indices[at - 1]), int(self.indices[at])
+        share = float(_spread(self.spacing, -low) / _spread(self.spacing, high - low)) * math.exp(-self.spacing * high)
+        value = ((1.0 - share) * self.right[at - 1] + share * self.right[at]) * (1.0 + 8.0 * EPSILON)
+        return Profile(self.spacing, *(np.insert(side, at, one) for side, one in (
+            (self.indices, 0), (self.right, value), (self.left, value))))
+
+    def largest_ratio(self, pair: LatticePair, sign: float) -> float:
+        """By which factor less 1 the profile of the pair may miss this one, from below (sign 1) or above (-1).
+
+        The error of the profile itself is included, so that a result of at most 0 is a proof.
+        """
+        zero = int(np.searchsorted(self.indices, 0))
+        sides = ((self.indices[zero:], self.right[zero:]), (-self.indices[zero::-1], self.left[zero::-1]))
+        largest = -1.0
+        for mirrored, (nodes, values) in zip((False, True), sides, strict=True):
+            found = NodeProfile.of(pair, mirrored)
+            common = (np.isin(nodes, found.indices) | (sign < 0)) & (values < _ALMOST_ONE)
+            want, have = values[common].astype(np.longdouble), found.at(self.spacing * nodes[common])
+            large, small = (want, have) if sign > 0 else (have, want)
+            if np.any((large > small) & (small <= 0.0)):
+                return math.inf
+            largest = max(largest, float(np.max((large - small)[small > 0.0] / small[small > 0.0], initial=-1.0)))
+        return largest * (1.0 + 8.0 * EPSILON) + 8.0 * len(pair.masses) * float(np.finfo(np.longdouble).eps) + 4.0 * EPSILON
+
+
+def _mirrored(spacing: float, nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """H'(e^{-j a}) = 1 - e^{-j a} + e^{-j a} H(e^{j a}), j >= 0."""
+    return np.exp(-spacing * nodes) * values - np.expm1(-spacing * nodes)
+
+
+def _spread(spacing: float, gaps: np.ndarray | int) -> np.ndarray:
+    return -np.expm1(-spacing * np.asarray(gaps))
+
+
+def _changes(spacing: float, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """x_j times the change of slope at every vertex: the Q-mass there; beyond the last vertex the profile is constant.
+
+    The slope before the first vertex belongs to the line through (0, 1).
+    """
+    gaps = spacing * np.diff(indices)
+    falls = values[:-1] - values[1:]
+    before = np.concatenate([[1.0 - values[0]], falls / -np.expm1(-gaps)])
+    with np.errstate(over="ignore"):
+        after = np.concatenate([falls / np.expm1(gaps), [0.0]])
+    return before - after
+
+
+def balanced(pair: LatticePair) -> LatticePair:
+    """The atom at loss 0, of which no profile at eps >= 0 knows, is what is left of P."""
+    zero, masses = int(np.searchsorted(pair.indices, 0)), pair.masses.copy()
+    masses[zero] = 0.0
+    others = math.fsum(masses * np.exp(-pair.spacing * np.maximum(pair.indices, 0)))
+    masses[zero] = max(1.0 - others - pair.lost_mass, 0.0)
+    return dataclasses.replace(pair, masses=masses)

@@ -1,0 +1,113 @@
+"""One epoch of shuffled batches of fixed size with Gaussian noise: a pair above and a pair below.
+
+Above: given the permutation a record is in one batch, so an epoch is at most one Gaussian mechanism with the same noise.
+
+Below (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "How Private are DP-SGD Implementations?", 2024): one record has the
+gradient +1, all others -1. Up to a shift an epoch of T batches releases (1/T) sum_i N(2 e_i, sigma^2 I) with the record and
+(1/T) sum_i N(e_i, sigma^2 I) where it is zeroed. Its largest coordinate has the distribution functions
+
+    F_m(c) = Phi((c - m)/sigma) Phi(c/sigma)^{T-1},      m = 2 with the record, m = 1 without,
+
+and in which of the intervals between thresholds c_0 < c_1 < ... it falls is a post-processing. Masses of intervals are known to their
+rounding, so delta of that finite pair is known between two sums of positive parts, from which `profile_pair.dominated_pair` makes a
+pair that is dominated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from scipy import special
+
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.profile_pair import dominated_pair, subdivided
+
+_THRESHOLDS = 1200
+_NODES, _FINER = 1500, 2
+_ROUNDING = 2e-14  # of a distribution function, relative to it and to its logarithm
+Interval = tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianBound(GaussianShift):
+    """A Gaussian mechanism as a bound of something that has less loss, and a pair that this something dominates."""
+
+    below: Pllr = NO_LOSS.remove
+    mirror = property(lambda self: self.below.mirror)
+    dominated = property(lambda self: self.below.dominated)
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return self.log_hockey_stick(epsilon)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShuffledLoss(GaussianShift):
+    """The Gaussian mechanism as a bound of one epoch, with the pair of the largest coordinate below it.
+
+    Attributes:
+      batches: T, at least 2. is_reversed: whether the record is in P.
+    """
+
+    batches: int = 2
+    is_reversed: bool = False
+    mirror = False
+
+    @property
+    def dominated(self) -> Pllr:
+        return largest_coordinate_pair(self.mu, self.batches, self.is_reversed)
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return self.log_hockey_stick(epsilon)
+
+
+def interval_masses(shift: float, batches: int, mean: float) -> Interval:
+    """Lower and upper bounds of the masses of the intervals between thresholds, in units of sigma, from the smaller of both tails."""
+    c = thresholds(shift, batches)
+    with np.errstate(divide="ignore"):
+        logs = special.log_ndtr(c - mean * shift) + (batches - 1.0) * special.log_ndtr(c)
+    below, above = np.exp(logs), -np.expm1(logs)
+    doubt_below, doubt_above = (_ROUNDING * (1.0 + np.abs(logs)) * side for side in (below, above))
+    low = np.concatenate([[0.0], below, [1.0]])
+    high = np.concatenate([[1.0], above, [0.0]])
+    off_low, off_high = np.concatenate([[0.0], doubt_below, [0.0]]), np.concatenate([[0.0], doubt_above, [0.0]])
+    upper = high[:-1] < 0.5
+    masses = np.where(upper, -np.diff(high), np.diff(low))
+    doubt = np.where(upper, off_high[:-1] + off_high[1:], off_low[:-1] + off_low[1:])
+    return np.maximum(masses - doubt, 0.0), masses + doubt
+
+
+def thresholds(shift: float, batches: int) -> np.ndarray:
+    """From where no coordinate of either law is, to where none is beyond."""
+    low = float(special.ndtri(math.exp(-40.0 / batches))) if batches > 1 else -9.0
+    return np.linspace(min(low, shift - 9.0), 2.0 * shift + max(9.0, -float(special.ndtri(1e-20 / batches))), _THRESHOLDS)
+
+
+def sticks(p: Interval, q: Interval, epsilons: np.ndarray) -> Interval:
+    """Lower and upper bounds of sum (q - e^eps p)_+."""
+    found = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for q_side, p_side in ((q[0], p[1]), (q[1], p[0])):
+            factors = np.exp(np.minimum(epsilons, 700.0))[:, None]
+            found.append(np.maximum(q_side - factors * p_side, 0.0).sum(axis=1))
+    return found[0] * (1.0 - 1e-12), np.minimum(found[1] * (1.0 + 1e-12), 1.0)
+
+
+@functools.lru_cache(maxsize=64)
+def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> LatticePair:
+    """The dominated pair of the module's header; the record is in Q, or in P where it is reversed."""
+    p, q = interval_masses(shift, batches, 1.0), interval_masses(shift, batches, 2.0)
+    if is_reversed:
+        p, q = q, p
+    with np.errstate(divide="ignore"):
+        ends = [min(float(np.max(np.log(a[1][a[0] > 1e-30]) - np.log(b[0][a[0] > 1e-30] + 1e-300), initial=1e-6)), 600.0)
+                for a, b in ((q, p), (p, q))]
+    spacing = 2.0 ** math.floor(math.log2(max(max(ends), 1e-250) / _NODES))
+    nodes = tuple(np.arange(min(math.ceil(max(end, spacing) / spacing), 4 * _NODES) + 2) for end in ends)
+    points = [spacing * subdivided(side, _FINER) for side in nodes]
+    return dominated_pair(spacing, sticks(p, q, points[0]), sticks(q, p, points[1]), _FINER, nodes=(nodes[0], nodes[1]))

@@ -1,0 +1,68 @@
+"""From certified curves to finite pairs: which nodes, how fine, how far.
+
+A pair on a lattice of spacing g has a variance of the loss that is too large by about g^2 / 6 (and one from below too small by about
+as much), so g is a small share of the deviation of the loss. Nodes are dense near 0, where most of the loss is, and their distance
+grows in proportion to epsilon from there on: far losses are rare, and a relative error of them is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
+from dp_edgeworth.profiles.inner_curves import reach
+
+_DENSE = 1024
+_SHARE = 0.012  # of the deviation of the loss
+_LEAST = 1e-40
+_FINER = 2
+_LARGEST_INDEX = 2.0**40
+
+Upper = Callable[[np.ndarray], np.ndarray]
+Bracket = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Side(NamedTuple):
+    """One order of the laws, eps >= 0: upper bounds of delta, and bounds of the delta of something that is dominated."""
+
+    upper: Upper
+    bracket: Bracket
+    exact: bool = False  # both are of the same thing
+
+
+def pair_of_curves(right: Side, left: Side) -> LatticePair:
+    """The pair above, with the one below as its `dominated`; `left` is the reversed order."""
+    ends = [reach(side.upper, 1.0, _LEAST) for side in (right, left)]
+    deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
+        (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
+    spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
+    nodes = tuple(graded_nodes(math.ceil(end / spacing)) for end in ends)
+    brackets = [side.bracket(spacing * subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
+    floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
+    below = dominated_pair(spacing, brackets[0], brackets[1], _FINER, (floors[0], floors[1]), (nodes[0], nodes[1]))
+    above = [found[1][::_FINER] if side.exact else side.upper(spacing * places)
+             for side, places, found in zip((right, left), nodes, brackets, strict=True)]
+    return dominating_pair(spacing, above[0], above[1], below, (nodes[0], nodes[1]))
+
+
+def graded_nodes(last: int) -> np.ndarray:
+    """0, 1, 2, ... up to 1024, then steps of 2 up to 2048, of 4 up to 4096, and so on; `last` is the last one or passed."""
+    parts, start, step = [np.arange(min(last, _DENSE) + 1)], _DENSE, 2
+    while start < last:
+        parts.append(np.arange(start + step, 2 * start + 1, step))
+        start, step = 2 * start, 2 * step
+    nodes = np.concatenate(parts)
+    return nodes[:int(np.searchsorted(nodes, last)) + 1]
+
+
+def _second_moment(upper: Upper, end: float, sign: float) -> float:
+    """A share of E_P[L^2] = int f''(x) v(x) dx with f = log^2 and v = H - (1 - x)_+: that of eps > 0, or of eps < 0, roughly."""
+    eps = np.geomspace(1e-9 * end, end, 300)
+    weight = 2.0 * (1.0 - eps) * np.exp(-eps) if sign > 0 else 2.0 * (1.0 + eps)
+    values = np.maximum(weight, 0.0) * upper(eps) * eps
+    return float(np.trapezoid(values, np.log(eps)))

@@ -1,0 +1,116 @@
+"""Certified curves of the composition that runs inside another event."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from dp_edgeworth.losses.class_leaf import classes, folded, members
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
+from dp_edgeworth.losses.operations import reverse
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.search import answers
+from dp_edgeworth.sums.composition import Composition
+
+_TOLERANCE = 1e-6
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e6
+
+
+def certified_deltas(composition: Composition, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds of delta at epsilons >= 0, of a composition that is taken for exact."""
+    if not len(epsilons):
+        return np.zeros(0), np.zeros(0)
+    found = answers.delta_bounds([composition], epsilons, _TOLERANCE)
+    return found.lower, found.upper
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """delta(eps), eps >= 0, of a composition in one order of its laws.
+
+    Attributes:
+      above: compositions that dominate the true one, each.
+      below: a composition that the true one dominates.
+    """
+
+    above: tuple[Composition, ...]
+    below: Composition
+
+    @property
+    def exact(self) -> bool:
+        return self.above == (self.below,)
+
+    def upper(self, epsilons: np.ndarray) -> np.ndarray:
+        """Upper bounds."""
+        return np.minimum.reduce([certified_deltas(one, epsilons)[1] for one in self.above])
+
+    def bracket(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of `below`."""
+        return certified_deltas(self.below, epsilons)
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoSided:
+    """Both orders of the laws of one direction: the given one, and the reversed one, which is its curve at negative epsilons."""
+
+    forward: Curve
+    backward: Curve
+
+
+Counts = tuple[tuple[Directions, int], ...]
+
+
+def both_directions(counts: Counts) -> tuple[TwoSided, TwoSided]:
+    """The curves of "remove" and of "add"; one object for both where these are each other's mirror image."""
+    remove, add = ({}, {})  # type: tuple[dict[Pllr, int], dict[Pllr, int]]
+    for pairs, count in counts:
+        for table, pair in zip((remove, add), pairs, strict=True):
+            table[pair] = table.get(pair, 0) + count
+    if {reverse(pair): count for pair, count in remove.items()} == add:
+        both = _two_sided(remove)
+        return both, TwoSided(both.backward, both.forward)
+    return _two_sided(remove), _two_sided(add)
+
+
+def _two_sided(table: dict[Pllr, int]) -> TwoSided:
+    return TwoSided(_curve(table), _curve({reverse(pair): count for pair, count in table.items()}))
+
+
+def _curve(table: dict[Pllr, int]) -> Curve:
+    either = any(leaf.curve is not None and leaf.pair is not None for leaf in classes(table))
+    above = tuple(Composition(folded(table, use_pairs), exact=True) for use_pairs in ((True, False) if either else (True,)))
+    below = members(table)
+    return Curve(above, above[0] if below == above[0].counts else Composition(below, exact=True))
+
+
+def contents(found: Iterable[tuple[Directions, int]]) -> Counts | None:
+    """Equal leaves merged, those without loss left out, in an order of their own; None where one is not private."""
+    counts: dict[Directions, int] = {}
+    for pairs, count in found:
+        if pairs is NON_PRIVATE:
+            return None
+        if pairs is not NO_LOSS:
+            counts[pairs] = counts.get(pairs, 0) + count
+    return tuple(sorted(counts.items(), key=repr))
+
+
+def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float) -> float:
+    """An epsilon beyond which an upper curve is within `least` of its end, or hardly above that; by doubling and halving."""
+    end = float(upper(np.array([math.inf]))[0])
+
+    def settled(eps: float) -> bool:
+        return float(upper(np.array([eps]))[0]) <= max(least, end * (1.0 + 1e-6))
+
+    high = start
+    while not settled(high) and high < _LARGEST_EPSILON:
+        high *= 2.0
+    low = 0.5 * high
+    while low > _SMALLEST_EPSILON and settled(low):
+        high, low = low, 0.5 * low
+    for _ in range(22):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if settled(middle) else (middle, high)
+    return high

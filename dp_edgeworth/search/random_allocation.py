@@ -1,0 +1,306 @@
+"""Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
+
+    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 8 of k - 1
+    all other k                                    puts along Re u = a with the a, of powers of 2, that makes e^{ak} psi(a) / a small
+
+A ray serves every epsilon whose k belongs to it, and is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
+from dp_edgeworth.losses.rules import EPSILON
+from dp_edgeworth.proofs import allocation_tails
+from dp_edgeworth.proofs.curve import Curve, LogBounds
+from dp_edgeworth.proofs.ends import proved_epsilons
+from dp_edgeworth.proofs.lognormal_step import Rotation, step_law
+from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.random_allocation import Contour, Options, Ray, contour, ellipses, log_cut
+from dp_edgeworth.search.questions import DeltaAt, Question
+from dp_edgeworth.sums.composition import Composition
+
+_NODES = 32
+_LEAN = 0.4
+_LEAST_CALL = 0.35  # k - 1 from which calls are subtracted before the integral
+_LEAST_CALL_SHIFT = 0.45
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-3
+_DIGITS = 40.0
+_OCTAVES = 3  # of k - 1 that one ray for calls serves
+_MOST_PANELS, _FEW_PANELS = 500, 24
+_LARGEST_EPSILON, _LARGEST_EXPONENT = 600.0, 690.0
+_LOG_LEAST = -744.0  # an upper bound is never 0
+_LARGEST_RATE = 500.0  # a / t
+_ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
+_SMALL = 1e-11  # deltas below which the Chernoff bound is tried
+
+
+class _LogBound(NamedTuple):
+    """log delta at one epsilon: lower bound, estimate, upper bound."""
+
+    lower: float
+    estimate: float
+    upper: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomAllocationCurve(Curve):
+    """delta(epsilon) of one epoch in one direction, "remove" or "add", for epsilons of either sign.
+
+    Attributes:
+      shift: 1 / noise multiplier. steps: number of batches t, at least 2.
+    """
+
+    shift: float
+    steps: int
+    direction: str
+
+    theorem = "random allocation"
+    tilt = 1.0
+    whole = True
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the theorem is used; outside, only the simple bounds are."""
+        return _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of S."""
+        return math.sqrt(math.expm1(min(self.shift ** 2, 600.0)) / self.steps)
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
+        """Certified bounds of log delta, and the estimate."""
+        eps = np.asarray(epsilons, float)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            upper = allocation_tails.log_unsampled(self.shift, eps)
+            lower = np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
+            if self.direction == "remove":
+                lower = np.maximum(lower, allocation_tails.log_one_term(self.shift, self.steps, eps))
+            estimate = upper
+            if self.is_direct:
+                direct = self._direct(eps)
+                lower, upper = np.maximum(lower, direct.lower), np.minimum(upper, direct.upper)
+                estimate = direct.estimate
+            small = (upper < math.log(_SMALL)) | (upper - lower > 1.0)
+            if self.direction == "remove" and small.any() and self.is_direct:
+                upper[small] = np.minimum(upper[small], allocation_tails.log_chernoff(
+                    self.shift, self.steps, eps[small], _rates(self.deviation, self.shift, self.steps)))
+        lower = np.minimum(lower, upper)
+        return LogBounds(lower, np.clip(estimate, lower, upper), upper, np.full(eps.shape, np.nan))
+
+    def epsilons(self, deltas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Candidates for both ends of the smallest epsilon >= 0 with delta(epsilon) <= delta, 0 < delta < 1, and estimates between.
+
+        The bounds at the candidates prove their sides, with as much room as `proofs.ends` asks for; inf or 0 where none was found.
+        """
+        found = [self._epsilon(math.log(delta)) for delta in np.asarray(deltas, float).tolist()]
+        lower, estimate, upper = np.array(found).reshape(-1, 3).T
+        return lower, estimate, upper
+
+    def _epsilon(self, target: float) -> tuple[float, float, float]:
+        """The estimate crosses the target by bisection and secants from the normal approximation on; then both bounds are walked to."""
+        def at(epsilon: float) -> _LogBound:
+            found = self.bounds(np.array([epsilon]))
+            return _LogBound(float(found.lower[0]), float(found.estimate[0]), float(found.upper[0]))
+
+        low, high = 0.0, max(self._guess(target), 1e-12)
+        at_low, at_high = at(0.0).estimate - target, at(high).estimate - target
+        if at_low <= 0.0:
+            return 0.0, 0.0, 0.0 if at(0.0).upper <= target * (1.0 + _ROOM) else self._walk(at, target, 0.0, 1e-12, upward=True)
+        while at_high > 0.0 and high < _LARGEST_EPSILON:
+            low, at_low, high = high, at_high, 1.3 * high
+            at_high = at(high).estimate - target
+        for step in range(60):
+            if high - low <= 1e-14 * high:
+                break
+            share = at_low / (at_low - at_high) if step % 3 < 2 and math.isfinite(at_high) else 0.5
+            middle = low + min(max(share, 0.02), 0.98) * (high - low)
+            value = at(middle).estimate - target
+            if abs(value) <= 1e-15 * abs(target):
+                low = high = middle
+            elif value > 0.0:
+                low, at_low = middle, value
+            else:
+                high, at_high = middle, value
+        root, bounds = high, at(high)
+        slope = max((at(high * 0.999).estimate - at(high * 1.001).estimate) / (0.002 * high), 1e-9)
+        upper = self._walk(at, target, root, min((bounds.upper - target) / slope, root), upward=True)
+        return self._walk(at, target, root, min((target - bounds.lower) / slope, root), upward=False), root, upper
+
+    @staticmethod
+    def _walk(at: Callable[[float], _LogBound], target: float, start: float, distance: float, *, upward: bool) -> float:
+        """Steps away from the estimate until the bound proves its side; inf or 0 where it never does."""
+        distance = max(1.01 * distance, 1e-14 * start, 1e-300)
+        for _ in range(80):
+            epsilon = start + (distance if upward else -distance)
+            if not 0.0 < epsilon < _LARGEST_EPSILON:
+                break
+            bounds = at(epsilon)
+            if (bounds.upper <= target * (1.0 + _ROOM)) if upward else (bounds.lower > target * (1.0 - _ROOM)):
+                return epsilon
+            distance *= 1.5 if distance > 1e-9 * start else 4.0
+        return math.inf if upward else 0.0
+
+    def _guess(self, target: float) -> float:
+        """Of epsilon: the larger of the normal approximation and of the one large term."""
+        normal = min(self.deviation, 1.0) * -float(special.ndtri(max(math.exp(target), 1e-300)))
+        low, high = 0.0, 1e3 + self.shift ** 2
+        for _ in range(30 if self.direction == "remove" else 0):
+            middle = 0.5 * (low + high)
+            above = float(allocation_tails.log_one_term(self.shift, self.steps, np.array(middle))) > target
+            low, high = (middle, high) if above else (low, middle)
+        return max(normal, low)
+
+    def _direct(self, eps: np.ndarray) -> LogBounds:
+        sign = 1.0 if self.direction == "remove" else -1.0
+        excess = np.expm1(np.minimum(sign * eps, _LARGEST_EXPONENT))
+        parts = np.full((3, len(eps)), np.nan)
+        keys = _keys(self.shift, self.steps, excess)
+        for key in set(keys):
+            mine = np.flatnonzero([one == key for one in keys])
+            ray = _contour(self.shift, self.steps, *key)
+            if ray is None:
+                continue
+            parts[:, mine] = _deltas(ray, ray.options(excess[mine]), excess[mine], sign)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(np.maximum(parts, 0.0)) + (0.0 if sign > 0 else eps)
+        slack = 1e-15 * (1.0 + np.abs(eps) + np.nan_to_num(np.abs(logs[2]), nan=0.0, posinf=0.0))
+        lower, estimate, upper = (np.where(np.isnan(logs[i]), unknown, logs[i]) for i, unknown in ((0, -np.inf), (1, 0.0), (2, np.inf)))
+        lower = np.where(sign * eps > _LARGEST_EXPONENT, -np.inf, lower)  # e^eps was cut
+        return LogBounds(lower - slack, estimate, np.maximum(upper + slack, _LOG_LEAST), logs[1])
+
+
+def read_epoch(composition: Composition, question: Question, found: Proved, floor: np.ndarray) -> Proved:
+    """What the curve of an epoch that is used alone says about all targets that are open."""
+    loss = composition.single
+    if not isinstance(loss, RandomAllocationLoss):
+        return found
+    curve = RandomAllocationCurve(loss.shift, loss.steps, loss.direction)
+    left = question.open(found, floor)
+    if isinstance(question, DeltaAt):
+        return found.met(question.read(curve, composition, left, 0.0, found, floor), left)
+    if floor[left].any():  # it is enough that the other direction is larger
+        found = found.met(question.below(curve, composition, left, floor), left)
+        left = question.open(found, floor)
+    deltas = question.targets[left]
+    low, estimate, high = curve.epsilons(deltas)
+    return found.met(proved_epsilons(curve, composition, deltas, low, estimate, np.where(np.isinf(high), 0.0, high)), left)
+
+
+def _deltas(ray: Contour, found: Options, excess: np.ndarray, sign: float) -> np.ndarray:
+    """Calls for "remove" and puts for "add", by parity where the ray has the other ones; rounded outwards."""
+    other = ray.is_call != (sign > 0)
+    moved = (excess if ray.is_call else -excess) if other else np.zeros(len(excess))
+    slack = 4e-16 * np.abs(moved) * 2.0
+    return np.array([np.maximum(found.lower + moved - slack, 0.0), np.maximum(found.estimate + moved, 0.0), found.upper + moved +
+    slack])
+
+
+def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]]:
+    """For every k - 1: whether it is a call, and the binary exponent of a or of k - 1."""
+    exponents, sizes = _abscissas(shift, steps)
+    best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
+    calls = (excess >= _LEAST_CALL) & (shift >= _LEAST_CALL_SHIFT)
+    octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
+    return [(True, int(octave)) if call else (False, int(exponent))
+            for call, octave, exponent in zip(calls, octaves, best, strict=True)]
+
+
+@functools.lru_cache(maxsize=256)
+def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Binary exponents of a, and log(e^a psi(a) / a)."""
+    exponents = np.arange(-30.0, 80.0)
+    exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEAST_CALL_SHIFT else _LARGEST_RATE ** 3) * steps]
+    rates = np.exp2(exponents)
+    return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)
+
+
+def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
+    """The least and the largest k - 1 for which this a is the best: where its neighbours are as good, or hardly anything is left."""
+    exponents, sizes = _abscissas(shift, steps)
+    rates, at = np.exp2(exponents), int(np.flatnonzero(exponents == exponent)[0])
+    edges = (sizes[:-1] - sizes[1:]) / (rates[1:] - rates[:-1])  # k - 1, decreasing in a
+    least = -min(1.0, 15.0 * math.sqrt(math.expm1(min(shift * shift, 600.0)) / steps))
+    low, high = float(edges[at]) if at < len(edges) else -1.0, float(edges[at - 1]) if at else 1e6
+    return np.array([min(max(low, least), high), high])
+
+
+@functools.lru_cache(maxsize=512)
+def _contour(shift: float, steps: int, is_call: bool, exponent: int) -> Contour | None:
+    """The contour for one key, None where it would be too long."""
+    found = _call_ray(shift, steps, exponent) if is_call else _put_ray(shift, steps, exponent, 0.0)
+    if not is_call and shift >= _LEAST_CALL_SHIFT and (found is None or len(found.points) > _FEW_PANELS):
+        other = _put_ray(shift, steps, exponent, _LEAN)
+        found = other if found is None or (other is not None and len(other.points) < len(found.points)) else found
+    return None if found is None else contour(found)
+
+
+def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None:
+    a, served = 2.0 ** exponent, _served(shift, steps, exponent)
+    exponents, sizes = _abscissas(shift, steps)
+    wanted = float(sizes[exponents == exponent][0]) + a * served - _DIGITS
+    empty = Ray(shift, float(steps), a, lean, np.zeros(1), _NODES, _rotation(shift, steps, a, lean))
+    length = _length(empty, 0.5 * a, float(wanted[0]), served[0])
+    points = [0.0]
+    while points[-1] < length and len(points) < _MOST_PANELS:
+        points.append(points[-1] + 0.9 * math.hypot(a, points[-1]))
+    return _refined(empty._replace(points=np.array(points)), served, wanted)
+
+
+def _call_ray(shift: float, steps: int, exponent: int) -> Ray | None:
+    served = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** exponent
+    wanted = -_DIGITS - np.log(served)
+    empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, 0.0, _LEAN))
+    length = _length(empty, 1.0 / served[1], float(wanted[1]), served[0])
+    points = [1e-18 / (1.0 + math.exp(min(shift * shift, 100.0)) / steps) / max(1.0, served[1])]
+    while points[-1] < length:
+        s = points[-1]
+        points.append(s * (30.0 if s < 1e-9 else 3.4 if s < 0.3 / (1.0 + served[1]) else 2.0))
+    return _refined(empty._replace(points=np.array(points)), served, wanted)
+
+
+def _refined(ray: Ray, served: np.ndarray, wanted: np.ndarray) -> Ray | None:
+    """Panels halved until the errors of all of them are as small as wanted; None if that are too many."""
+    for _ in range(20):
+        ends, end_logs, factors = ellipses(ray)
+        logs = np.stack([((ends * k + end_logs).max(axis=0) + factors).min(axis=0) - w for k, w in zip(served, wanted, strict=True)])
+        wide = logs.max(axis=0) > 0.0
+        if not wide.any():
+            return ray
+        if len(wide) + wide.sum() > _MOST_PANELS:
+            return None
+        middles = 0.5 * (ray.points[:-1] + ray.points[1:])[wide]
+        ray = ray._replace(points=np.sort(np.concatenate([ray.points, middles])))
+    return None
+
+
+def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
+    """Where the log of the rest of the ray is small enough."""
+    length = start
+    for _ in range(400):
+        if log_cut(ray, length) + excess * (ray.abscissa - length * math.sin(ray.lean)) <= wanted:
+            break
+        length *= 1.5
+    return length
+
+
+def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
+    """Where e^q phi(q) is summed it is up to e^{a/t} larger than phi(q), and needs as many digits more."""
+    strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
+    angle, digits = strip + lean, _DIGITS + min(abscissa / steps, 2.0 / min(shift, 1.0))
+    step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
+    return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
+
+
+def _rates(deviation: float, shift: float, steps: float) -> np.ndarray:
+    """Values of z for the Chernoff bound, from where one term matters to where many do."""
+    return np.geomspace(1e-3 / (1.0 + deviation), 60.0 / deviation + 1.0, 64)

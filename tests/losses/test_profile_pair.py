@@ -1,0 +1,145 @@
+"""Pairs from profiles: domination checked in rational and 40-digit arithmetic, between the nodes and at them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+
+from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.operations import reverse
+from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
+
+mpmath.mp.dps = 40
+
+
+def _gaussian(mu: float):
+    """delta(eps) of a Gaussian shift, in 40 digits; the same in both directions."""
+    def delta(eps):
+        eps = mpmath.mpf(eps)
+        return mpmath.ncdf(mu / mpmath.mpf(2) - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / mpmath.mpf(2) - eps / mu)
+    return delta, delta
+
+
+def _atoms(p: list[float], losses: list[float], lost: float = 0.0, infinite: float = 0.0):
+    """Both directions of a discrete pair whose Q is p e^L, and which is a pair only up to what `lost` and `infinite` make of it."""
+    total_p = mpmath.fsum(p) + lost
+    weights = [mpmath.mpf(mass) / total_p for mass in p]
+    q = [weight * mpmath.exp(loss) for weight, loss in zip(weights, losses, strict=True)]
+    scale = (1 - mpmath.mpf(infinite)) / mpmath.fsum(q)
+    q = [mass * scale for mass in q]
+
+    def remove(eps):
+        return mpmath.fsum(max(b - mpmath.exp(eps) * a, 0) for a, b in zip(weights, q, strict=True)) + infinite
+
+    def add(eps):
+        return mpmath.fsum(max(a - mpmath.exp(eps) * b, 0) for a, b in zip(weights, q, strict=True)) + mpmath.mpf(lost) / total_p
+    return remove, add
+
+
+CURVES = {
+    "gaussian 1": _gaussian(1.0),
+    "gaussian 0.05": _gaussian(0.05),
+    "gaussian 4": _gaussian(4.0),
+    "randomised response 1": (lambda eps: max(mpmath.tanh(0.5) - (mpmath.exp(eps) - 1) / (1 + mpmath.e), mpmath.mpf(0)),) * 2,
+    "asymmetric atoms": _atoms([0.5, 0.3, 0.15, 0.01], [-0.31, 0.02, 0.9, 2.2], lost=0.04, infinite=1e-6),
+    "no atom near 0": _atoms([0.7, 0.3], [-0.77, 1.1]),
+}
+
+
+def _exact_profile(pair: LatticePair, x):
+    """H(x) of the stored masses in 40 digits: from above for x >= 1, from below otherwise."""
+    spacing = mpmath.mpf(pair.spacing)
+    if x >= 1:
+        return pair.infinite_mass + mpmath.fsum(
+            mass * (1 - x * mpmath.exp(-spacing * j)) for j, mass in zip(pair.indices.tolist(), pair.masses.tolist(), strict=True)
+            if j > 0 and mpmath.exp(spacing * j) > x)
+    return 1 - x + x * pair.lost_mass + mpmath.fsum(
+        mass * (x - mpmath.exp(spacing * j)) for j, mass in zip(pair.indices.tolist(), pair.masses.tolist(), strict=True)
+        if j < 0 and mpmath.exp(spacing * j) < x)
+
+
+def _up(value) -> float:
+    return float(np.nextafter(float(value), 2.0)) if value > 0 else 0.0
+
+
+def _down(value) -> float:
+    return max(float(np.nextafter(float(value), -1.0)), 0.0)
+
+
+def _points(spacing: float, largest: float) -> list[float]:
+    rng = np.random.default_rng(3)
+    inside = rng.uniform(-largest, largest, 25)
+    return [*inside, 0.0, *(spacing * np.arange(-int(largest / spacing), int(largest / spacing) + 1)[::7])]
+
+
+@pytest.mark.parametrize("spacing", [0.25, 0.03125])
+@pytest.mark.parametrize("name", CURVES)
+def test_pairs_are_on_their_sides_at_and_between_the_nodes(name: str, spacing: float):
+    remove, add = CURVES[name]
+    finer, count = 2, int(6.0 / spacing)
+    nodes = [spacing / finer * j for j in range(finer * count + 1)]
+    upper = [np.array([_up(side(e)) for e in nodes]) for side in (remove, add)]
+    lower = [np.array([_down(side(e)) for e in nodes]) for side in (remove, add)]
+    below = dominated_pair(spacing, (lower[0], upper[0]), (lower[1], upper[1]), finer)
+    above = dominating_pair(spacing, upper[0][::finer], upper[1][::finer], below)
+    for eps in _points(spacing, 5.5):
+        x = mpmath.exp(mpmath.mpf(float(eps)))
+        true = remove(eps) if eps >= 0 else 1 - x + x * add(-eps)
+        assert _exact_profile(above, x) >= true
+        assert _exact_profile(below, x) <= true
+        stored = math.exp(above.log_hockey_stick(np.array([float(eps)]))[0])
+        assert stored == pytest.approx(float(_exact_profile(above, x)), rel=1e-12)
+        mirrored = math.exp(reverse(above).log_hockey_stick(np.array([-float(eps)]))[0])
+        assert mirrored == pytest.approx(float((_exact_profile(above, x) - 1 + x) / x), rel=1e-12)
+
+
+@pytest.mark.parametrize("spacing", [0.25, 0.03125, 0.0078125])
+def test_the_excess_and_the_deficit_are_of_second_order(spacing: float):
+    """The variance of a Gaussian loss is 1: connect-the-dots adds spacing^2 / 6, tangents take less than that away."""
+    delta = np.vectorize(lambda eps: float(_gaussian(1.0)[0](eps)))
+    nodes = spacing / 4 * np.arange(int(4 * 9 / spacing) + 1)
+    exact = delta(nodes)
+    below = dominated_pair(spacing, (exact * (1 - 1e-15), exact * (1 + 1e-15)), (exact * (1 - 1e-15), exact * (1 + 1e-15)), 4)
+    above = dominating_pair(spacing, exact[::4] * (1 + 1e-15), exact[::4] * (1 + 1e-15))
+    variances = []
+    for pair in (above, below):
+        log_p, losses = pair._log_finite
+        p = np.exp(log_p)
+        assert p.sum() + pair.lost_mass == pytest.approx(1.0, abs=1e-13)
+        assert np.exp(log_p + losses).sum() + pair.infinite_mass == pytest.approx(1.0, abs=1e-13)
+        variances.append(p @ losses**2 - (p @ losses) ** 2)
+    assert variances[0] == pytest.approx(1.0 + spacing**2 / 6, abs=2e-4 * spacing)
+    assert 1.0 - 0.15 * spacing**2 < variances[1] < 1.0
+
+
+def test_the_far_left_tail_does_not_cancel():
+    """1/2-zCDP on eps in [-9, 9]: the lost mass is about 8e-18, where 1 - (1 - ...) gives -3.5e-13."""
+    eps = 0.0625 * np.arange(145)
+    orders = np.geomspace(1e-3, 30, 400)[:, None]
+    log_kappa = orders * np.log(orders) - (1 + orders) * np.log1p(orders)
+    bound = np.minimum(np.exp(log_kappa + orders * (0.5 * (orders + 1)) - orders * eps).min(axis=0), 1.0)
+    pair = dominating_pair(0.0625, bound, bound)
+    assert pair.mirror and pair.lost_mass == pytest.approx(bound[-1], rel=1e-6) and 1e-18 < pair.lost_mass < 1e-17
+
+
+def test_noisy_bounds_cost_what_the_noise_is():
+    rng = np.random.default_rng(5)
+    eps = 0.01 * np.arange(801)
+    exact = np.vectorize(lambda e: float(_gaussian(1.0)[0](e)))(eps)
+    noisy = exact * (1.0 + 1e-6 * rng.random(len(exact)))
+    pair = dominating_pair(0.01, noisy, noisy)
+    profile = np.exp(pair.log_hockey_stick(eps))
+    assert np.all(profile >= exact) and np.all(profile <= exact * (1.0 + 1e-3))
+    assert np.max(profile[:300] / exact[:300]) < 1.0 + 2e-6
+
+
+def test_pairs_are_values():
+    exact = np.array([0.4, 0.1, 0.01, 0.0])
+    pair, same = dominating_pair(0.5, exact, exact), dominating_pair(0.5, exact, exact)
+    assert pair == same and hash(pair) == hash(same) and pickle.loads(pickle.dumps(pair)) == pair
+    assert pair != dominating_pair(0.5, exact, 0.9 * exact) and pair != "pair"
+    assert reverse(pair) is pair and len({pair, same}) == 1

@@ -1,0 +1,332 @@
+"""Random allocation and shuffled batches as events, and the table of sampling schemes."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import pickle
+from typing import Any
+
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
+from scipy import integrate, special
+
+import dp_edgeworth
+from dp_edgeworth import EdgeworthIntervalAccountant, RandomAllocationDpEvent, ShuffledBatchesDpEvent, cli
+from dp_edgeworth.losses import shuffled_batches
+from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.operations import reverse
+from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
+from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.profiles.random_allocation import among_others, composable
+from dp_edgeworth.search.random_allocation import RandomAllocationCurve
+from dp_edgeworth.sums.composition import Composition
+
+AR, RO, RS = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLACE_SPECIAL
+GAUSSIAN = dpa.GaussianDpEvent
+
+
+def interval(event: dpa.DpEvent, delta: float, relation: NeighboringRelation = AR, count: int = 1) -> Any:
+    return EdgeworthIntervalAccountant(relation).compose(event, count).get_epsilon_interval(delta)
+
+
+def allocation(noise: float, steps: int, selected: int = 1) -> dpa.DpEvent:
+    return RandomAllocationDpEvent(GAUSSIAN(noise), selected, steps)
+
+
+# several epochs --------------------------------------------------------------------------------------------------------
+
+
+def _law_of_two(noise: float, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """P-masses of log((A_1 + A_2)/2) on a fine grid, by direct convolution: density of the sum at y over the share of A_1."""
+    v = 1.0 / noise
+    y, s = np.arange(-14.0 * v, 14.0 * v, step), np.arange(-26.0 * v - 4.0, 26.0 * v + 4.0, 0.02 * min(v, 1.0))
+
+    def log_density(x: np.ndarray) -> np.ndarray:
+        return -0.5 * ((x + 0.5 * v * v) / v) ** 2 - math.log(v * math.sqrt(2.0 * math.pi))
+
+    density = np.zeros(len(y))
+    for start in range(0, len(y), 200):
+        some = y[start:start + 200, None]
+        density[start:start + 200] = np.exp(log_density(some - np.logaddexp(0.0, -s)) + log_density(some - np.logaddexp(0.0, s))).sum(
+            axis=1) * (s[1] - s[0])
+    return y - math.log(2.0), density * step
+
+
+@pytest.mark.parametrize(("noise", "epochs", "delta"), [(1.0, 2, 1e-5), (1.0, 5, 1e-6), (2.0, 20, 1e-5)])
+def test_epochs_of_two_batches_against_convolution(noise: float, epochs: int, delta: float) -> None:
+    """L = log S is a smooth law: its density on a grid, multiplied in Fourier space, is exact far beyond the width of the interval."""
+    step = 2.0 ** -9
+    losses, masses = _law_of_two(noise, step)
+    size = 1 << math.ceil(math.log2(epochs * len(losses) + 1))
+    under_p, under_q = (np.maximum(np.fft.irfft(np.fft.rfft(law, size) ** epochs, size), 0.0)
+                        for law in (masses, masses * np.exp(losses)))
+    sums = epochs * losses[0] + step * np.arange(size)
+
+    def sticks(eps: float) -> float:
+        return max(float((under_q * -np.expm1(np.minimum(eps - sums, 0.0))).sum()),
+                   float((under_p * -np.expm1(np.minimum(eps + sums, 0.0))).sum()))
+
+    low, high = 0.0, 60.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if sticks(middle) > delta else (low, middle)
+    found = interval(allocation(noise, 2), delta, count=epochs)
+    assert found.lower - 1e-4 * found.estimate <= low <= found.upper + 1e-4 * found.estimate  # the grid's own error
+    assert found.upper - found.lower <= 1e-3 * found.lower
+
+
+def test_epochs_of_many_batches_against_monte_carlo() -> None:
+    """Hoeffding's bound for (1 - e^{eps - L})_+ under Q; t = 1,000, four epochs. The failure probability is 1e-12."""
+    noise, steps, epochs, samples = 0.7, 1000, 4, 20_000
+    generator = np.random.default_rng(5)
+    total = np.zeros(samples)
+    for _ in range(epochs):
+        for start in range(0, samples, 2000):
+            x = generator.normal(-0.5 / noise ** 2, 1.0 / noise, (2000, steps))
+            x[:, 0] += 1.0 / noise ** 2  # the record is in the first batch, without loss of generality
+            total[start:start + 2000] += np.log(np.exp(x).mean(axis=1))
+    eps = 0.3
+    payoff = np.maximum(-np.expm1(eps - total), 0.0)
+    doubt = math.sqrt(math.log(2e12) / (2.0 * samples))
+    accountant = EdgeworthIntervalAccountant().compose(allocation(noise, steps), epochs)
+    lower, estimate, upper = accountant.get_delta_interval(eps)
+    assert lower <= payoff.mean() + doubt and upper >= payoff.mean() - doubt
+    assert estimate == pytest.approx(payoff.mean(), abs=6.0 * payoff.std() / math.sqrt(samples))
+    assert upper - lower <= 1e-2 * lower
+
+
+@pytest.mark.parametrize("epochs", [2, 30, 1000])
+@pytest.mark.parametrize(("noise", "steps"), [(0.6, 50), (1.1, 234), (2.0, 10_000)])
+def test_width_for_any_number_of_epochs(noise: float, steps: int, epochs: int) -> None:
+    found = interval(allocation(noise, steps), 1e-5, count=epochs)
+    assert 0.0 < found.upper - found.lower <= 1e-3 * found.lower
+
+
+def test_pairs_surround_the_curve() -> None:
+    for direction in ("remove", "add"):
+        pair = among_others(RandomAllocationLoss(1.0, 100, direction))
+        eps = np.linspace(0.0, 1.5, 40)
+        exact = RandomAllocationCurve(1.0, 100, direction).bounds(eps)
+        above = pair.log_hockey_stick(eps)
+        assert above is not None and np.all(above >= exact.lower - 1e-12)
+        below = pair.dominated.log_hockey_stick(eps)
+        assert below is not None and np.all(below <= exact.upper + 1e-12)
+
+
+def test_one_epoch_is_answered_by_its_curve_and_several_by_pairs() -> None:
+    """However the epoch came to be alone: composed, reversed, or with other losses that are none."""
+    one = EdgeworthIntervalAccountant().compose(allocation(1.0, 100))
+    assert one.diagnose(1e-6).upper_by == one.diagnose(1e-6).lower_by == "random allocation"
+    assert one.compose(dpa.NoOpDpEvent()).diagnose(1e-6).upper_by == "random allocation"
+    loss = RandomAllocationLoss(1.0, 100, "remove")
+    assert composable({reverse(loss): 1}) == {RandomAllocationLoss(1.0, 100, "add"): 1}
+    assert all(isinstance(pair, LatticePair) for pair in composable({loss: 2}))
+    assert one.compose(allocation(1.0, 100)).diagnose(1e-6).upper_by != "random allocation"
+
+
+def test_a_loss_that_is_known_by_its_curve_has_no_rule() -> None:
+    """A contour of a pair that is only a bound would prove false lower ends."""
+    with pytest.raises(RuleTooLargeError):
+        Composition({RandomAllocationLoss(1.0, 100, "remove"): 2}).rungs(np.zeros(1))
+
+
+def test_beside_other_leaves() -> None:
+    """With a Gaussian beside it the interval is between those of either alone and narrow."""
+    epochs = dpa.SelfComposedDpEvent(allocation(1.1, 234), 15)
+    both = interval(dpa.ComposedDpEvent([epochs, GAUSSIAN(5.0), dpa.LaplaceDpEvent(20.0)]), 1e-5)
+    assert interval(epochs, 1e-5).upper < both.lower < both.upper <= both.lower * (1.0 + 1e-3)
+
+
+def test_epsilon_is_monotone_in_epochs() -> None:
+    values = [interval(allocation(1.0, 100), 1e-6, count=count) for count in (1, 2, 3, 10)]
+    assert all(a.upper < b.lower for a, b in itertools.pairwise(values))
+
+
+def test_limits() -> None:
+    """One batch is no sampling; all batches are that many Gaussians; no batch is nothing."""
+    assert interval(allocation(1.3, 1), 1e-5) == interval(GAUSSIAN(1.3), 1e-5)
+    assert interval(ShuffledBatchesDpEvent(GAUSSIAN(1.3), 1), 1e-5, RS) == interval(GAUSSIAN(1.3), 1e-5, RS)
+    ten = interval(GAUSSIAN(1.3), 1e-5, count=10)
+    assert interval(allocation(1.3, 10, 10), 1e-5).upper == pytest.approx(ten.upper, rel=1e-12)
+    assert interval(allocation(1.3, 10, 0), 1e-5) == (0.0, 0.0, 0.0)
+    assert math.isinf(interval(allocation(0.0, 10), 1e-5).lower)
+
+
+def test_several_of_many() -> None:
+    """3 of 9: above 3 of 30, below the rounds it is made of, above the sum of all outputs; monotone in the number selected."""
+    found = interval(allocation(1.0, 9, 3), 1e-5)
+    assert found.upper == pytest.approx(interval(allocation(1.0, 3), 1e-5, count=3).upper, rel=1e-3)
+    assert found.lower == pytest.approx(interval(GAUSSIAN(1.0), 1e-5).lower, rel=1e-9)  # 3 / sqrt 9
+    assert interval(allocation(1.0, 9, 1), 1e-5).upper < found.upper < interval(allocation(1.0, 9, 9), 1e-5).upper
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-3, 0.1, 0.19, 0.25, 1e2, 1e4, 1e12])
+@pytest.mark.parametrize("count", [1, 3])
+def test_extreme_noise(noise: float, count: int) -> None:
+    for event, relation in ((allocation(noise, 100), AR), (ShuffledBatchesDpEvent(GAUSSIAN(noise), 100), RS)):
+        found = interval(event, 1e-6, relation, count)
+        assert 0.0 <= found.lower <= found.estimate <= found.upper
+        assert found.upper <= interval(GAUSSIAN(noise), 1e-6, relation, count).upper * (1.0 + 1e-9)
+
+
+def test_trivial_targets() -> None:
+    accountant = EdgeworthIntervalAccountant().compose(allocation(1.0, 50))
+    assert accountant.get_epsilon(1.0) == 0.0 and accountant.get_epsilon(0.0) == math.inf
+    assert accountant.get_delta(math.inf) <= 5e-324  # as of all losses without a largest one
+    np.testing.assert_array_equal(np.diff(accountant.get_epsilon(np.array([1e-8, 1e-6, 1e-4]))) < 0.0, [True, True])
+    for twin in (copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant)), type(accountant).from_json(accountant.to_json())):
+        assert twin.get_epsilon(1e-6) == accountant.get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(("event", "words"), [
+    (allocation(1.0, 3, 4), "num_selected"), (allocation(-1.0, 3), "noise_multiplier"), (allocation(1.0, 0), "num_steps"),
+    (allocation(1.0, 2.5), "num_steps")])  # type: ignore[arg-type]
+def test_bad_parameters(event: dpa.DpEvent, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        EdgeworthIntervalAccountant().compose(event)
+    with pytest.raises(ValueError, match="num_batches"):
+        EdgeworthIntervalAccountant(RS).compose(ShuffledBatchesDpEvent(GAUSSIAN(1.0), 0))
+
+
+def test_relations() -> None:
+    for relation in (AR, RO):
+        with pytest.raises(UnsupportedEventError, match="differ in number or size"):
+            EdgeworthIntervalAccountant(relation).compose(ShuffledBatchesDpEvent(GAUSSIAN(1.0), 3))
+    assert not EdgeworthIntervalAccountant(RO).supports(allocation(1.0, 3))
+    assert interval(allocation(1.0, 30), 1e-6, RS) == interval(allocation(1.0, 30), 1e-6, AR)
+    assert not EdgeworthIntervalAccountant().supports(RandomAllocationDpEvent(dpa.LaplaceDpEvent(1.0), 1, 3))
+
+
+def test_json() -> None:
+    for event in (allocation(1.1, 234), ShuffledBatchesDpEvent(GAUSSIAN(1.1), 234)):
+        tree = dpa.SelfComposedDpEvent(event, 3)
+        assert dp_edgeworth.from_json(dp_edgeworth.to_json(tree)) == tree
+
+
+# shuffled batches ------------------------------------------------------------------------------------------------------
+
+
+def _largest_coordinate_stick(noise: float, batches: int, eps: float, with_record: float, without: float) -> float:
+    """int (f_with - e^eps f_without)_+ dc of the largest coordinate, in closed form but for one integral."""
+    def density(c: float, mean: float) -> float:
+        tail = special.log_ndtr(c / noise)
+        one = math.exp(-0.5 * ((c - mean) / noise) ** 2 + (batches - 1) * tail)
+        other = (batches - 1) * math.exp(-0.5 * (c / noise) ** 2 + special.log_ndtr((c - mean) / noise) + (batches - 2) * tail)
+        return (one + other) / (noise * math.sqrt(2.0 * math.pi))
+
+    points = np.linspace(-8.0 * noise, 2.0 + 12.0 * noise, 60)
+    return math.fsum(integrate.quad(lambda c: max(density(c, with_record) - math.exp(eps) * density(c, without), 0.0), a, b,
+                                    epsabs=1e-14, epsrel=1e-10, limit=200)[0] for a, b in itertools.pairwise(points))
+
+
+@pytest.mark.parametrize(("noise", "batches"), [(0.5, 100), (1.0, 10), (1.1, 234), (3.0, 1000)])
+def test_shuffled_lower_pair(noise: float, batches: int) -> None:
+    """Never above the exact hockey-stick of the largest coordinate, and close to it."""
+    for is_reversed in (False, True):
+        pair = shuffled_batches.largest_coordinate_pair(1.0 / noise, batches, is_reversed)
+        for eps in (0.0, 0.05, 0.4, 1.5):
+            means = (1.0, 2.0) if is_reversed else (2.0, 1.0)
+            exact = _largest_coordinate_stick(noise, batches, eps, *means)
+            found = math.exp(float(pair.log_hockey_stick(np.array([eps]))[0]))
+            assert found <= exact * (1.0 + 1e-8) + 1e-12
+            assert found >= 0.98 * exact - 1e-5
+
+
+@pytest.mark.parametrize("count", [1, 15])
+def test_shuffled_interval(count: int) -> None:
+    found = interval(ShuffledBatchesDpEvent(GAUSSIAN(1.1), 234), 1e-5, RS, count)
+    assert 0.0 < found.lower < found.upper
+    assert found.upper == pytest.approx(interval(GAUSSIAN(1.1), 1e-5, RS, count).upper, rel=1e-9)
+
+
+# the table -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table() -> dp_edgeworth.SamplingComparison:
+    return dp_edgeworth.compare_sampling(batch_size=256, dataset_size=60_000, epochs=15, noise_multiplier=1.1, target_delta=1e-5)
+
+
+def test_table_of_the_mnist_recipe(table: dp_edgeworth.SamplingComparison) -> None:
+    """Row by row against other computations: dp-accounting's PLD, closed forms, and the bounds between which shuffling is."""
+    rows = {row.scheme: row for row in table.rows}
+    sampled = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(256 / 60_000, GAUSSIAN(1.1)), 3516)
+    for name, event, relation in (
+            ("Poisson", sampled, AR), ("Poisson, record replaced", sampled, RO),
+            ("truncated Poisson", dpa.SelfComposedDpEvent(dpa.dp_event.TruncatedSubsampledGaussianDpEvent(
+                60_000, 256 / 60_000, table.recipe.truncated_batch_size, 1.1), 3516), AR)):
+        peer = dpa.pld.PLDAccountant(relation, value_discretization_interval=1e-4).compose(event).get_epsilon(1e-5)
+        assert rows[name].interval.lower <= peer * (1.0 + 1e-9)
+        assert rows[name].interval.upper == pytest.approx(peer, rel=2e-3)
+    mu = math.sqrt(3516) / 1.1
+    upper = rows["every record, every step"].interval.upper
+    assert special.ndtr(mu / 2 - upper / mu) - math.exp(upper + special.log_ndtr(-mu / 2 - upper / mu)) == pytest.approx(1e-5, rel=1e-6)
+    # PLD-accounting 2.0: gaussian_allocation_epsilon_range(delta=1e-5, sigma=1.1, num_steps=234, num_epochs=15)
+    allocated = rows["random allocation"].interval
+    assert 1.0728982862522658 < allocated.lower < allocated.upper < 1.1192377201707677
+    shuffled = rows["shuffled batches"].interval
+    mu = math.sqrt(15) / 1.1
+    assert special.ndtr(mu / 2 - shuffled.upper / mu) - math.exp(shuffled.upper + special.log_ndtr(-mu / 2 - shuffled.upper / mu)
+                                                                 ) == pytest.approx(1e-5, rel=1e-6)
+    assert 0.0 < shuffled.lower < shuffled.upper
+    # the oracle of the comparisons, 80-bit floats without code of this package
+    exact = pytest.importorskip("comparisons.exact").exact_epsilon(dpa.SelfComposedDpEvent(
+        dpa.SampledWithoutReplacementDpEvent(60_000, 256, GAUSSIAN(1.1)), 3516), 1e-5, RO).value
+    assert rows["fixed size"].interval.lower <= exact <= rows["fixed size"].interval.upper
+
+
+def test_table_as_text_data_and_picture(table: dp_edgeworth.SamplingComparison, tmp_path: Any) -> None:
+    text = str(table)
+    assert "not comparable" in text and text.index("ADD_OR_REMOVE_ONE") < text.index("REPLACE_SPECIAL") < text.index("REPLACE_ONE")
+    data = json.loads(table.to_json())
+    assert [row["scheme"] for row in data["rows"]] == [row.scheme for row in table.rows]
+    lines = table.to_csv(tmp_path / "table.csv").splitlines()
+    assert len(lines) == 1 + len(table.rows) and (tmp_path / "table.csv").read_text().splitlines() == lines
+    page = table._repr_html_()
+    assert page.count("<tr>") >= len(table.rows) and "<script" not in page
+    pytest.importorskip("matplotlib")
+    assert len(table.plot().patches) >= len(table.rows)
+
+
+def test_noise_for_a_target() -> None:
+    found = dp_edgeworth.compare_sampling(batch_size=100, dataset_size=10_000, epochs=1, target_epsilon=1.0, target_delta=1e-5)
+    for row in found.rows:
+        assert 0.999 < row.interval.upper <= 1.0
+    again = dp_edgeworth.compare_sampling(batch_size=100, dataset_size=10_000, epochs=1, target_delta=1e-5,
+                                          noise_multiplier=0.999 * found.rows[2].noise_multiplier)
+    assert again.rows[2].interval.upper > 1.0
+
+
+def test_bad_recipes() -> None:
+    good: dict[str, Any] = {"batch_size": 10, "dataset_size": 100, "epochs": 1, "target_delta": 1e-5}
+    for wrong, words in (({"batch_size": 101}, "batch_size"), ({"epochs": 0}, "epochs"), ({"target_delta": 2.0}, "target_delta"),
+                         ({"noise_multiplier": -1.0}, "noise_multiplier"), ({"target_epsilon": 1.0}, "Exactly one"),
+                         ({"noise_multiplier": None}, "Exactly one")):
+        with pytest.raises(ValueError, match=words):
+            dp_edgeworth.compare_sampling(**{**good, "noise_multiplier": 1.0, **wrong})
+
+
+def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    recipe = ["sampling", "--batch_size", "10", "--dataset_size", "100", "--epochs", "1", "--target_delta", "1e-5"]
+    assert cli.main([*recipe, "--noise_multiplier", "1", "--json", "--csv", str(tmp_path / "t.csv")]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == len((tmp_path / "t.csv").read_text().splitlines()) - 1
+    assert cli.main(recipe) == 2
+    assert "Exactly one" in capsys.readouterr().err
+
+
+def test_statements_name_the_scheme() -> None:
+    assert "compare_sampling" in str(dp_edgeworth.epsilon_statement(dpa.PoissonSampledDpEvent(0.1, GAUSSIAN(1.0)), 1e-5))
+    assert "deals each record" in str(dp_edgeworth.epsilon_statement(allocation(1.0, 10), 1e-5))
+    shuffled = str(dp_edgeworth.epsilon_statement(ShuffledBatchesDpEvent(GAUSSIAN(1.0), 10), 1e-5, RS))
+    assert "no tight analysis is known" in shuffled and "as most data loaders do" not in shuffled
+
+
+def test_explained() -> None:
+    report = dp_edgeworth.explain(dpa.ComposedDpEvent([allocation(1.0, 10), GAUSSIAN(4.0)]), target_delta=1e-5)
+    assert "RandomAllocation(Gaussian(1), 1, 10)" in str(report)
+    assert dp_edgeworth.explain(allocation(1.1, 234), target_delta=1e-5).direction == "remove"

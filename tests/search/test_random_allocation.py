@@ -1,0 +1,218 @@
+"""One epoch of random allocation: the theorem against more than double precision, direct integration and published reference values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special
+
+from dp_edgeworth.losses import gaussian_curve
+from dp_edgeworth.proofs import allocation_tails
+from dp_edgeworth.proofs.lognormal_step import Rotation, log_powers, step_law
+from dp_edgeworth.proofs.random_allocation import Ray, contour
+from dp_edgeworth.search.random_allocation import RandomAllocationCurve
+
+# noise multiplier, t, delta, epsilon of "remove", epsilon of "add": a prototype in double precision, independent of this package
+REFERENCE = [
+    (1.0, 1000, 1e-6, 0.171728684, 0.149430955),
+    (1.0, 1000, 1e-4, 0.105998001, 0.099032732),
+    (0.8, 100, 1e-6, 1.874779707, 0.675149673),
+    (2.0, 1000, 1e-6, 0.059231457, 0.058876402),
+    (0.5, 10000, 1e-6, 1.94188073, 0.203463010),
+]
+
+
+@pytest.mark.parametrize(("sigma", "steps", "delta", "remove", "add"), REFERENCE)
+def test_reference_values(sigma: float, steps: int, delta: float, remove: float, add: float) -> None:
+    for direction, expected in (("remove", remove), ("add", add)):
+        lower, _, upper = (float(end[0]) for end in RandomAllocationCurve(1.0 / sigma, steps, direction).epsilons(np.array([delta])))
+        assert lower < upper < lower + 1e-8
+        assert lower - 6e-9 < expected < upper + 6e-9  # the reference is rounded to nine decimals
+
+
+def _transform(q: mpmath.mpc, v: mpmath.mpf, per_deviation: int = 50) -> mpmath.mpc:
+    """E e^{-qA}, rotated by an angle of its own; the trapezoid sum over 14 deviations on either side."""
+    angle = min(mpmath.mpf("0.5"), 2 * v) / v
+    terms = []
+    for i in range(-14 * per_deviation, 14 * per_deviation + 1):
+        x = mpmath.mpf(i) / per_deviation - 1j * angle
+        terms.append(mpmath.exp(-x * x / 2 - q * mpmath.exp(v * x - v * v / 2)))
+    return mpmath.fsum(terms) / per_deviation / mpmath.sqrt(2 * mpmath.pi)
+
+
+def _one_put(strike: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
+    """E[(strike - A)_+] of one log-normal A of mean 1."""
+    if strike <= 0:
+        return mpmath.mpf(0)
+    d = mpmath.log(strike) / v + v / 2
+    return strike * mpmath.ncdf(d) - mpmath.ncdf(d - v)
+
+
+def _put(steps: int, k: mpmath.mpf, v: mpmath.mpf, step: mpmath.mpf) -> mpmath.mpf:
+    """E[(k - S)_+] by nested quadrature over all but one variable, whose put is in closed form.
+
+    Each A is a share 1/(1 + e^-y) of the strike that is left. In y everything is analytic in a strip and falls like a normal
+    density at both
+    ends, so the trapezoid sum converges exponentially.
+    """
+    def inside(strike: mpmath.mpf, left: int) -> mpmath.mpf:
+        if left == 1:
+            return _one_put(strike, v)
+        last, terms = int((12 * v + 5 + abs(mpmath.log(strike))) / step), []
+        for i in range(-last, last + 1):
+            share = 1 / (1 + mpmath.exp(-i * step))
+            x = mpmath.log(strike * share) / v + v / 2
+            if abs(x) < 11:
+                terms.append(mpmath.npdf(x) * (1 - share) / v * inside(strike * (1 - share), left - 1))
+        return step * mpmath.fsum(terms)
+
+    return inside(steps * k, steps) / steps
+
+
+@pytest.mark.parametrize(("sigma", "steps", "epsilons", "digits"), [
+    (1.0, 2, (0.0, 0.5, 2.0, 4.0), 25), (0.5, 2, (1.0, 8.0), 25), (2.0, 2, (0.1, 1.5), 25), (1.0, 3, (1.5,), 15)])
+def test_direct_quadrature(sigma: float, steps: int, epsilons: tuple[float, ...], digits: int) -> None:
+    with mpmath.workdps(digits):
+        for eps in epsilons:
+            k = mpmath.exp(mpmath.mpf(eps))
+            v = 1 / mpmath.mpf(sigma)
+            fine = mpmath.mpf(1) / (16 if steps == 2 else 5)
+            exact = {"remove": _put(steps, k, v, fine) - k + 1, "add": k * _put(steps, 1 / k, v, fine)}
+            for direction, value in exact.items():
+                found = RandomAllocationCurve(1.0 / sigma, steps, direction).bounds(np.array([eps]))
+                lower, upper = (mpmath.exp(mpmath.mpf(float(end[0]))) for end in (found.lower, found.upper))
+                assert lower <= value <= upper
+                assert upper - lower < 1e-13 + 1e-14 * (k if direction == "add" else 1) + 1e-9 * value
+
+
+@pytest.mark.parametrize(("sigma", "steps", "eps"), [
+    (1.0, 1000, 0.171728684), (1.0, 1000, 0.5), (2.0, 1000, 0.059231457), (3.0, 50, 0.2)])
+def test_inversion_in_thirty_digits(sigma: float, steps: int, eps: float) -> None:
+    """The plain formula: the trapezoid rule of period T >= k along Re u = a is sum_j e^{-ajT} put(k + jT), j >= 0: put(k) to e^-60."""
+    with mpmath.workdps(30):
+        v, k = 1 / mpmath.mpf(sigma), mpmath.exp(mpmath.mpf(eps))
+        period = mpmath.mpf(1.01) * k
+        a, last = 60 / period, int(14.0 * math.sqrt(steps) * sigma * float(period) / (2.0 * math.pi))
+        terms = []
+        for j in range(last + 1):
+            u = a + 2j * mpmath.pi * j / period
+            value = mpmath.exp(u * k) * _transform(u / steps, v, 8) ** steps / (u * u)
+            terms.append(value.real if j else value.real / 2)
+        exact = 2 * mpmath.fsum(terms) / period - k + 1
+        found = RandomAllocationCurve(1.0 / sigma, steps, "remove").bounds(np.array([eps]))
+        assert mpmath.exp(mpmath.mpf(float(found.lower[0]))) <= exact <= mpmath.exp(mpmath.mpf(float(found.upper[0])))
+        assert float(found.upper[0] - found.lower[0]) < 1e-13 / float(exact)
+
+
+def test_convolution_of_five_steps() -> None:
+    """The law of A_1 + A_2 by one-dimensional convolution, twice, and the put on the fifth in closed form."""
+    v, eps = 1.0, 1.2
+    # density of log(A_1 + A_2) at y: integrate over the share of A_1, r = 1/(1 + e^-s)
+    y, s = np.linspace(-9.0, 10.0, 1201), np.linspace(-16.0, 16.0, 2401)
+    def log_density(log_a: np.ndarray) -> np.ndarray:
+        return -0.5 * ((log_a + 0.5 * v * v) / v) ** 2 - math.log(v * math.sqrt(2.0 * math.pi))
+    first, second = y[:, None] - np.log1p(np.exp(-s)), y[:, None] - np.log1p(np.exp(s))
+    density = np.exp(log_density(first) + log_density(second)).sum(axis=1) * (s[1] - s[0])
+    masses, sums = density * (y[1] - y[0]), np.exp(y)
+    assert masses.sum() == pytest.approx(1.0, abs=1e-12)
+    strikes = np.subtract.outer(5.0 * math.exp(eps) - sums, sums).ravel()
+    pairs, kept = np.multiply.outer(masses, masses).ravel(), strikes > 0.0
+    d = np.log(strikes[kept]) / v + 0.5 * v
+    put = float((pairs[kept] * (strikes[kept] * special.ndtr(d) - special.ndtr(d - v))).sum()) / 5.0
+    found = RandomAllocationCurve(1.0 / v, 5, "remove").bounds(np.array([eps]))
+    assert math.exp(found.lower[0]) - 1e-10 <= put - math.expm1(eps) <= math.exp(found.upper[0]) + 1e-10
+
+
+def test_monte_carlo_with_proved_confidence() -> None:
+    """Hoeffding: the mean of N values in [0, 1] is off by more than sqrt(log(2/a) / (2N)) with probability a at most, here 1e-12."""
+    sigma, steps, eps, samples = 0.8, 1000, 0.05, 40_000
+    generator = np.random.default_rng(18)
+    payoff = np.concatenate([
+        np.maximum(1.0 - math.exp(eps) * np.exp(generator.normal(-0.5 / sigma ** 2, 1.0 / sigma, (2000, steps))).mean(axis=1), 0.0)
+        for _ in range(samples // 2000)])
+    doubt = math.sqrt(math.log(2e12) / (2.0 * samples))
+    found = RandomAllocationCurve(1.0 / sigma, steps, "add").bounds(np.array([eps]))
+    assert math.exp(found.lower[0]) <= payoff.mean() + doubt and math.exp(found.upper[0]) >= payoff.mean() - doubt
+    # and, not a proof but far sharper, six standard errors
+    error = 6.0 * payoff.std() / math.sqrt(samples)
+    assert math.exp(found.estimate[0]) == pytest.approx(payoff.mean(), abs=error) and error < 3e-3
+
+
+@pytest.mark.parametrize("abscissa", [0.7, 20.0])
+@pytest.mark.parametrize("lean", [0.0, 0.3])
+@pytest.mark.parametrize("nodes", [3, 8, 32])
+def test_any_parameters_give_true_bounds(abscissa: float, lean: float, nodes: int) -> None:
+    """Too few nodes, too coarse steps, too short rays: wide, and still true."""
+    v, steps, k = 1.0, 50, math.exp(0.4)
+    exact = RandomAllocationCurve(v, steps, "remove").bounds(np.array([0.4]))
+    call = math.exp(exact.estimate[0])
+    narrow = False
+    for length in (3.0, 20.0, 80.0):
+        for step in (0.05, 0.2, 1.0):
+            for reach in (3.0, 9.5):
+                ray = Ray(v, float(steps), abscissa, lean, np.append(0.0, np.geomspace(0.3, length, 24)), nodes, Rotation(0.6 +
+                lean, 0.6, step, reach))
+                found = contour(ray).options(np.array([k - 1.0]))
+                assert found.lower[0] - 1e-12 <= call + k - 1.0 <= found.upper[0] + 1e-12
+                narrow |= bool(found.upper[0] - found.lower[0] < 1e-9)
+    assert narrow or nodes < 32 or abscissa > 1.0
+
+
+@pytest.mark.parametrize("v", [0.05, 0.5, 1.0, 3.0])
+def test_transform_of_one_step(v: float) -> None:
+    """phi(q) on both sides of the imaginary axis against quadrature of the rotated integral, and below its bounds."""
+    strip = min(0.5, v)
+    rotation = Rotation(0.4 * min(1.0, v) + strip, strip, 0.05 * strip, 11.0)
+    for q in (1e-8 + 1e-9j, 0.3 + 0.2j, 0.2 + 3.0j, 1e-3 + 5.0j):
+        found = log_powers(v, 1.0, np.array([q]), rotation)
+        with mpmath.workdps(30):
+            exact = complex(_transform(mpmath.mpmathify(q), mpmath.mpf(v)))
+        value = np.exp(found.logs[0] - q)
+        assert abs(value - exact) <= abs(exact) * (math.expm1(found.errors[0]) + 1e-15)
+        assert abs(exact) <= math.exp(float(step_law(v).log_laplace(np.array(q.real)))) * (1 + 1e-15)
+
+
+def test_simple_bounds_contain_the_curve() -> None:
+    for sigma, steps in ((0.5, 100), (1.0, 10), (2.0, 1000)):
+        eps = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
+        for direction in ("remove", "add"):
+            found = RandomAllocationCurve(1.0 / sigma, steps, direction).bounds(eps)
+            assert np.all(found.estimate <= allocation_tails.log_unsampled(1.0 / sigma, eps) + 1e-9)
+        remove = RandomAllocationCurve(1.0 / sigma, steps, "remove").bounds(eps)
+        assert np.all(remove.estimate >= allocation_tails.log_one_term(1.0 / sigma, steps, eps) - 1e-9)
+        chernoff = allocation_tails.log_chernoff(1.0 / sigma, steps, eps, np.geomspace(1e-2, 1e3, 50))
+        assert np.all(remove.estimate <= chernoff + 1e-9)
+
+
+def test_one_step_is_the_gaussian_in_the_limit_of_the_formulas() -> None:
+    """The simple bounds at t = 1 are both the Gaussian."""
+    eps = np.array([0.0, 0.5, 2.0])
+    np.testing.assert_allclose(allocation_tails.log_one_term(0.7, 1.0, eps), gaussian_curve.log_delta(eps, 0.7), atol=1e-11)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_parity_and_shape(direction: str) -> None:
+    """delta(eps) = 1 - e^eps + e^eps delta_other(-eps); convex and decreasing in e^eps."""
+    other = "add" if direction == "remove" else "remove"
+    eps = np.linspace(-1.0, 1.0, 41)
+    curve = RandomAllocationCurve(1.0, 100, direction).bounds(eps)
+    mirror = RandomAllocationCurve(1.0, 100, other).bounds(-eps)
+    np.testing.assert_allclose(np.exp(curve.estimate), -np.expm1(eps) + np.exp(eps + mirror.estimate), atol=1e-12)
+    k, delta = np.exp(eps), np.exp(curve.estimate)
+    slopes = np.diff(delta) / np.diff(k)
+    assert np.all(slopes <= 0.0) and np.all(np.diff(slopes) >= -1e-10)
+
+
+def test_epsilon_is_monotone() -> None:
+    def epsilon(sigma: float, steps: int, delta: float) -> float:
+        return float(RandomAllocationCurve(1.0 / sigma, steps, "remove").epsilons(np.array([delta]))[2][0])
+
+    by_noise = [epsilon(sigma, 100, 1e-6) for sigma in (0.5, 0.7, 1.0, 1.5, 3.0)]
+    by_steps = [epsilon(1.0, steps, 1e-6) for steps in (2, 3, 10, 100, 1000, 10**6)]
+    by_delta = [epsilon(1.0, 100, delta) for delta in (1e-10, 1e-8, 1e-5, 1e-2)]
+    for values in (by_noise, by_steps, by_delta):
+        assert all(a > b for a, b in itertools.pairwise(values))
