@@ -1,4 +1,4 @@
-"""The f-DP trade-off curve with its certified band, from certified intervals of delta(epsilon).
+"""Theorem: the f-DP trade-off curve with its certified band, from certified intervals of delta(epsilon).
 
 With t = e^epsilon >= 1 let g(t) = delta(log t), the larger of both directions. A mechanism is (epsilon, g)-DP for all
 epsilon exactly if it is f-DP for (Dong, Roth and Su, "Gaussian Differential Privacy", Proposition 2.12)

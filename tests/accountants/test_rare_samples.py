@@ -4,6 +4,7 @@ import ast
 import csv
 import pathlib
 
+import dp_accounting as dpa
 import numpy as np
 import pytest
 from cases import gaussian, repeated, sampled
@@ -78,3 +79,28 @@ def test_narrow_where_rare_samples_carry_the_loss(event, relation, delta):
     lower, _, upper = accountant.get_epsilon_interval(delta)
     assert 0.0 < lower <= upper <= lower + 1e-3
     assert accountant.get_delta_interval(lower).upper >= delta and accountant.get_delta_interval(upper).lower <= delta
+
+
+# (event, relation, delta, exact epsilon by comparisons/exact, its accuracy, largest width relative to epsilon): a few rare samples
+# carry the loss
+RARE = [
+    (repeated(sampled(3.3e-7, gaussian(1.75)), 682), NeighboringRelation.REPLACE_ONE, 1e-10, 3.9055351831769825e-05, 3e-13, 1e-4),
+    (repeated(sampled(1e-6, gaussian(0.6)), 4520), NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-10, 0.023331305574546653, 2e-11, 1e-4),
+    (repeated(sampled(2.5e-4, gaussian(0.83)), 16_416), NeighboringRelation.ADD_OR_REMOVE_ONE, 1.3e-13, 1.442231700104839, 4e-15, 1e-6),
+    (repeated(dpa.SampledWithoutReplacementDpEvent(3306, 6, gaussian(32.4)), 11), NeighboringRelation.REPLACE_ONE, 1e-14,
+     0.0024800579778106197, 7e-12, 1e-3),
+]
+
+
+@pytest.mark.parametrize(("event", "relation", "delta", "exact", "accuracy", "width"), RARE)
+def test_rare_samples(event, relation, delta, exact, accuracy, width):
+    lower, _, upper = EdgeworthIntervalAccountant(relation).compose(event).get_epsilon_interval(delta)
+    assert lower <= exact * (1 + accuracy) and exact * (1 - accuracy) <= upper
+    assert upper - lower <= width * upper
+
+
+def test_delta_near_one():
+    """Far below the mean loss (about 1,000) the lower end is not vacuous; exact sums for it are in test_lattice."""
+    accountant = EdgeworthIntervalAccountant().compose(repeated(sampled(0.14, gaussian(0.5)), 3000))
+    lower, _, upper = accountant.get_delta_interval(100.0)
+    assert 1 - 1e-6 < lower <= upper <= 1.0
