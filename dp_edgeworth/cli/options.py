@@ -113,7 +113,7 @@ def _accounting(command: Any, name: str) -> None:
     command.add_argument("--neighboring-relation", type=relation, metavar="RELATION",
                          help="ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL, in any case; an accountant's file has one")
     if name in ("epsilon", "delta"):
-        command.add_argument("--group-size", type=integer, default=1, help="records of one person, all added or all removed (default 1)")
+        command.add_argument("--group-size", type=integer, default=1, help="records of a person, all added or all removed (default 1)")
     command.add_argument("--tolerance", type=float, help="width of the certified interval aimed at (default 1e-6)")
     if name == "sweep":
         command.add_argument("--certified", action="store_true", help="proved bounds instead of estimates")
