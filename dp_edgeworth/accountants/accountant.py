@@ -17,6 +17,7 @@ from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants.advice import advice
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
 from dp_edgeworth.accountants.description import described
 from dp_edgeworth.accountants.tradeoff_methods import TradeoffMethods
@@ -32,14 +33,6 @@ from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
 _MOST_COMPOSITIONS = 10**100
-
-
-_ADVICE = {
-    "largest loss": "The upper end is the largest possible loss: losses are too steep for anything finer at this delta.",
-    "Chernoff": "Counts or losses are so large that sums are lost in rounding; the interval is a few deviations of the loss wide.",
-    "convolution": "A few rare, large losses carry epsilon here; a larger `tolerance` or delta makes the answer quicker, not narrower.",
-    "other": "The asked width is below what double precision resolves here; a larger `tolerance` says the same in less time.",
-}
 
 
 class NotAGuaranteeWarning(UserWarning):
@@ -155,7 +148,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
         epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
         found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
-        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 4e-16, 1.0, 1.0 + 4e-16)
+        low, outwards = np.minimum(epsilons, 0.0), (1.0 - 2e-15, 1.0, 1.0 + 2e-15)
         with np.errstate(under="ignore"):
             mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
         return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
@@ -256,7 +249,7 @@ class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMet
         interval = Interval(*(float(part[0]) for part in (found.lower, found.estimate, found.upper)))
         lower_by, upper_by = str(found.lower_by[0]), str(found.upper_by[0])
         narrow = interval.upper - interval.lower <= self._tolerance * max(1.0, interval.lower) or interval.lower == math.inf
-        return Diagnosis(interval, lower_by, upper_by, narrow, "" if narrow else _ADVICE.get(upper_by, _ADVICE["other"]))
+        return Diagnosis(interval, lower_by, upper_by, narrow, "" if narrow else advice(upper_by, self._compositions()))
 
     def delta_floor(self) -> float:
         """The smallest delta that this bound certifies at any epsilon: below it `get_epsilon` is inf."""
