@@ -3,7 +3,6 @@
 Nothing here searches, knows of tolerances, or trusts its callers: parameters are checked, and wrong ones make a bound wide.
 
     theorem           what it needs                                      what it says                        where it was checked
-    (all: tests/proofs)
     contour           a tilt, a period, frequencies, smoothing           log G within cut, alias, price      docs/proof-reading.md
     lattice           losses on one lattice, a tilt, points              log G, no cut                       the same
     rounded_lattice   cells of every leaf, a step, a tilt, points        log G, second order in the step     tests/proofs only
@@ -13,10 +12,13 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     largest_loss      nothing                                            bounds at once                      the same
     reduction         losses or leaves that hardly matter                a curve from one of an easier sum   the same
     renyi_bounds      a Renyi curve of everything                        upper ends, nothing from below      tests/profiles
+    random_allocation  an epoch of random allocation, a contour          delta of one epoch, both directions  tests/proofs only
     tradeoff          bounds of delta at some epsilons                   a band of the trade-off function    the same
 
     curve     what every theorem gives: `bounds(epsilons)`, certified bounds of log G at any epsilon
     aliases   lemma: what a trapezoid sum adds to the curve that it is meant for
+    lognormal_step    lemma: the Laplace transform of a log-normal step, with its quadrature error
+    allocation_tails  lemma: what a sum of log-normal steps leaves out
     ends      the one place where bounds of G become proved ends of epsilon and delta
     proved    the type of what is proved; only this room, and the paper's own bounds, make one
 

@@ -1,4 +1,4 @@
-"""Certified hockey-stick of one epoch of random allocation: each record in one of t batches, Gaussian noise on every batch.
+"""Theorem: certified hockey-stick of one epoch of random allocation: each record in one of t batches, Gaussian noise on every batch.
 
 The dominating pair is P = N(0, sigma^2 I_t), Q = (1/t) sum_i N(e_i, sigma^2 I_t) (Chua et al., "Balls-and-Bins Sampling for DP-SGD",
 2025; Feldman, Shenfeld, "Privacy amplification by random allocation", 2025). Its likelihood ratio is S = (A_1 + ... + A_t)/t under P,

@@ -1,4 +1,4 @@
-"""Upper ends from a Renyi curve of everything that was composed, in both directions (`losses.renyi_curves` has the conversion).
+"""Theorem: upper ends from a Renyi curve of all that was composed, in both directions (`losses.renyi_curves` has the conversion).
 
     delta(eps) <= inf_c kappa(c) e^{k(c) - c eps},        k(c) >= log E_Q[e^{c L}] of the whole composition,  0 < c <= largest
 

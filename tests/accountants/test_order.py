@@ -155,7 +155,9 @@ def test_a_second_leaf_with_the_same_remove_and_another_add(order) -> None:
     assert mixed.get_delta(6.608) >= 0.2168
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "deepcopy", "pickle"]
+)
 def test_copies_are_independent(copied) -> None:
     original = accountant([(gaussian(1.0), 1), (sampled(0.01, gaussian(1.0)), 100)])
     before = original.get_epsilon(1e-5)
@@ -166,5 +168,6 @@ def test_copies_are_independent(copied) -> None:
     assert original.get_epsilon(1e-5) == before < clone.get_epsilon(1e-5)
     original.compose(gaussian(0.5))
     assert clone.get_epsilon(1e-5) == accountant(
-        [(gaussian(1.0), 1), (sampled(0.01, gaussian(1.0)), 100), (PairDpEvent("odd"), 3)]).get_epsilon(1e-5)
+        [(gaussian(1.0), 1), (sampled(0.01, gaussian(1.0)), 100), (PairDpEvent("odd"), 3)]
+    ).get_epsilon(1e-5)
     assert original.ledger != clone.ledger

@@ -1,4 +1,4 @@
-"""The wall between what proves and what searches, over the syntax trees: who makes a `Proved`, who imports whom, and the table of theorems."""
+"""The wall between proof and search, over the syntax tree: who makes a `Proved`, who imports whom, which theorems there are."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def made(tree: ast.AST) -> list[str]:
         elif isinstance(called, ast.Attribute) and called.attr in WORKS and ast.unparse(called.value).split(".")[-1] in names:
             found.append(text)
         elif text in ("dataclasses.replace", "replace", "copy.replace") and all(
-                keyword.arg is None or keyword.arg in fields for keyword in node.keywords):
+            keyword.arg is None or keyword.arg in fields for keyword in node.keywords
+        ):
             found.append(text)
         elif text.endswith("object.__setattr__") and not (isinstance(node.args[0], ast.Name) and node.args[0].id == "self"):
             found.append(text)
@@ -61,14 +62,23 @@ def made(tree: ast.AST) -> list[str]:
 
 def writes(tree: ast.AST) -> list[str]:
     """Assignments into the arrays of something proved: `found.lower[i] = ...`."""
-    targets = [target for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign)
-               for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+    targets = [
+        target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
     parts = [part for target in targets for part in ast.walk(target)]
-    return [ast.unparse(part) for part in parts if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Attribute)
-            and part.value.attr in ("lower", "upper")]
+    return [
+        ast.unparse(part)
+        for part in parts
+        if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Attribute) and part.value.attr in ("lower", "upper")
+    ]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if room(path) not in MAKERS], ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if room(path) not in MAKERS], ids=lambda path: str(path.relative_to(PACKAGE))
+)
 def test_only_theorems_make_what_is_proved(path: pathlib.Path) -> None:
     tree = ast.parse(path.read_text())
     assert made(tree) == []
@@ -80,15 +90,33 @@ def test_theorems_do_make_it() -> None:
     assert any(made(ast.parse(path.read_text())) for path in MODULES if room(path) in MAKERS)
 
 
-@pytest.mark.parametrize("text", [
-    "Proved(a, b, c, d, e)", "Proved.of(1.0, 1.0, 1.0, 'x')", "proved.Proved.trivial((1,), 1.0)", "dataclasses.replace(found, upper=lower)",
-    "dataclasses.replace(found, **changes)", "from dp_edgeworth.proofs.proved import Proved as P\nP.of(1, 1, 1, '')", "P = Proved\nP(1)",
-    "object.__setattr__(found, 'upper', lower)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Proved(a, b, c, d, e)",
+        "Proved.of(1.0, 1.0, 1.0, 'x')",
+        "proved.Proved.trivial((1,), 1.0)",
+        "dataclasses.replace(found, upper=lower)",
+        "dataclasses.replace(found, **changes)",
+        "from dp_edgeworth.proofs.proved import Proved as P\nP.of(1, 1, 1, '')",
+        "P = Proved\nP(1)",
+        "object.__setattr__(found, 'upper', lower)",
+    ],
+)
 def test_the_test_sees_what_it_is_for(text: str) -> None:
     assert made(ast.parse(text))
 
 
-@pytest.mark.parametrize("text", ["dataclasses.replace(rule, values=x)", "dataclasses.replace(band, x=x, lower=y)", "found.met(other)", "Reduction.of(1)", "object.__setattr__(self, 'slopes', x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dataclasses.replace(rule, values=x)",
+        "dataclasses.replace(band, x=x, lower=y)",
+        "found.met(other)",
+        "Reduction.of(1)",
+        "object.__setattr__(self, 'slopes', x)",
+    ],
+)
 def test_the_test_sees_nothing_else(text: str) -> None:
     assert not made(ast.parse(text))
 
@@ -97,8 +125,13 @@ def imported(path: pathlib.Path) -> set[str]:
     """Rooms that a module imports from, at any depth of its code."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names] if isinstance(
-            node, ast.Import) else []
+        names = (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
         if isinstance(node, ast.ImportFrom) and node.module == "dp_edgeworth":
             names = [f"dp_edgeworth.{alias.name}" for alias in node.names]
         found |= {name.split(".")[1] for name in names if name.startswith("dp_edgeworth.")}
@@ -119,7 +152,7 @@ def theorems() -> list[str]:
     lines = (inspect.getdoc(dp_edgeworth.proofs) or "").splitlines()
     start = next(i for i, line in enumerate(lines) if re.match(r"\s*theorem\s{2,}", line))
     rows = []
-    for line in lines[start + 1:]:
+    for line in lines[start + 1 :]:
         if not line.strip():
             break
         if name := re.match(r"\s*(\w+)\s{2,}\S", line):
@@ -148,7 +181,12 @@ def test_every_curve_is_a_theorem_of_the_table() -> None:
     for path in (PACKAGE / "proofs").glob("*.py"):
         module = importlib.import_module(f"dp_edgeworth.proofs.{path.stem}") if path.stem != "__init__" else dp_edgeworth.proofs
         for curve in vars(module).values():
-            if isinstance(curve, type) and issubclass(curve, Curve) and curve is not Curve and isinstance(getattr(curve, "theorem", None), str):
+            if (
+                isinstance(curve, type)
+                and issubclass(curve, Curve)
+                and curve is not Curve
+                and isinstance(getattr(curve, "theorem", None), str)
+            ):
                 assert curve.theorem.lower() in known, curve
                 seen += 1
     assert seen >= 5
