@@ -12,6 +12,7 @@ from dp_edgeworth.losses.class_leaf import classes, folded, members
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.profiles.random_allocation import composable
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 
@@ -80,6 +81,7 @@ def _two_sided(table: dict[Pllr, int]) -> TwoSided:
 
 
 def _curve(table: dict[Pllr, int]) -> Curve:
+    table = composable(table)
     either = any(leaf.curve is not None and leaf.pair is not None for leaf in classes(table))
     above = tuple(Composition(folded(table, use_pairs), exact=True) for use_pairs in ((True, False) if either else (True,)))
     below = members(table)

@@ -104,7 +104,7 @@ def test_formats_escape_what_an_event_says():
     row = next(line for line in statement.to_markdown().splitlines() if line.startswith("| accounted"))
     assert row.replace(r"\|", "").count("|") == 3
     latex = statement.to_latex()
-    assert r"a\_b$|$$<$script$>$\$x\textasciicircum{}2\$" in latex and latex.count(r"\item") == 8
+    assert r"a\_b$|$$<$script$>$\$x\textasciicircum{}2\$" in latex and latex.count(r"\item") == 9
 
 
 class _Balance(html.parser.HTMLParser):
