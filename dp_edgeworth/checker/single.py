@@ -77,7 +77,7 @@ def _halved(piece: Piece, epsilon: arb, low: arb, high: arb) -> arb:
 def lattice_bounds(leaf: Leaf, count: int, epsilon: arb, c: float, high: float, points: int) -> tuple[arb, arb]:
     """Bounds of delta for `count` uses of a leaf whose losses are first + k * spacing.
 
-    Theorem (note, section 2). Sums of losses lie on count * first + spacing Z. With y* the smallest of these above eps and z_j = c
+    Theorem. Sums of losses lie on count * first + spacing Z. With y* the smallest of these above eps and z_j = c
     + 2 pi i j / (N g),
 
         sum_k e^{ckNg} G(eps + kNg) = (1/N) sum_{j<N} M(z_j + 1)^m [e^{-z_j y*} / (1 - e^{-z_j g}) - e^{eps - (z_j + 1) y*} / (1 -
