@@ -111,7 +111,7 @@ MUTATIONS = (
     Mutation("convolution: sums of masses", "self.log_error += 2.0 * _ULP * (terms + 4) * self.uses / uses", "pass"),
     Mutation("convolution: error of the ends", "upper, lower = np.log(above) + self.log_error, np.log(below) - self.log_error",
              "upper, lower = np.log(above), np.log(below)"),
-    Mutation("cells: normal masses", "return near - far, near_error + far_error", "return near - far, 0.0 * near"),
+    Mutation("cells: normal masses", "return mass, error[:-1] + error[1:] + ", "return mass, 0.0 * error[1:] + "),
 )
 
 

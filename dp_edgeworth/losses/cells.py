@@ -15,12 +15,13 @@ Normal masses are differences of `scipy.special.ndtr` on the side where it is sm
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
+from dp_edgeworth.losses.normal_mixtures import Normals
 from dp_edgeworth.losses.rules import EPSILON, Rule, subsampled_loss
 
 EXP_ERROR = 1e-15
@@ -28,8 +29,6 @@ MOST_CELLS, _MOST_MASSES = 500_000, 2_000_000  # cells, and cells times normals
 _LEAST = 1e-290  # masses below are not known to any relative accuracy
 _FURTHEST = 37.0  # beyond, normal tails are no floats
 _INVERTED = 20_001  # points between which the loss is inverted
-Losses = Callable[[np.ndarray], np.ndarray]
-Normals = list[tuple[float, float]]  # shifts and weights
 Masses = tuple[np.ndarray, np.ndarray]  # and bounds of their errors
 
 
@@ -84,47 +83,46 @@ class Cells(NamedTuple):
         return Cells(ends - error, ends + error, ends, error, p, q, 4.0 * EXP_ERROR * (1.0 + size))
 
 
-def normal_cells(p_normals: Normals, q_normals: Normals, losses: Losses, cuts: float | np.ndarray, log_tail: float,
-                 start: float | None = None) -> Cells | None:
-    """Cells of x ~ P, Q, two mixtures of N(c, 1) whose loss increases in x; from `start` on, or from a tail to the other.
+def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, start: float | None = None) -> Cells | None:
+    """Cells of the pair of these mixtures, whose loss increases in x; from `start` on, or from a tail to the other.
 
     They are equal, of about `cuts`, or cut at about the losses `cuts`: where is interpolated, what their bounds are is evaluated.
     """
-    top, reach = max(abs(shift) for shift, _ in q_normals), math.sqrt(2.0 * max(-log_tail, 0.0)) + 1.0
-    first = min(shift for shift, _ in p_normals) - reach if start is None else start
+    top, reach = normals.top, math.sqrt(2.0 * max(-log_tail, 0.0)) + 1.0
+    first = start if start is not None else (-top if normals.mirrored else 0.0) - reach
     count = len(cuts) if isinstance(cuts, np.ndarray) else math.ceil((top + reach - first) * max(1.0, top) / cuts)
-    if not 0 < count < MOST_CELLS or count * (len(p_normals) + len(q_normals)) > _MOST_MASSES or reach > _FURTHEST:
+    if not 0 < count < MOST_CELLS or count * (len(normals.shifts) + 1) > _MOST_MASSES or reach > _FURTHEST:
         return None
     edges = np.linspace(first, top + reach, _INVERTED if isinstance(cuts, np.ndarray) else count + 1)
     if isinstance(cuts, np.ndarray):
-        edges = np.unique(np.concatenate([edges[[0, -1]], np.interp(cuts, losses(edges), edges)]))
-    x, loss = np.append(edges, np.inf), np.append(losses(edges), np.inf)
+        edges = np.unique(np.concatenate([edges[[0, -1]], np.interp(cuts, normals.loss(edges), edges)]))
+    x, loss = np.append(edges, np.inf), np.append(normals.loss(edges), np.inf)
     if start is None:
         x, loss = np.append(-np.inf, x), np.append(-np.inf, loss)
-    centre = _normal_masses(x, 0.0)
-    (p, p_error), (p_gap, p_gap_error) = _mixed_masses(x, p_normals, centre)
-    (q, q_error), (q_gap, q_gap_error) = _mixed_masses(x, q_normals, centre)
+    standard, none = _normal_masses(x, 0.0), np.zeros(len(x) - 1)
+    (q, q_error), (q_gap, q_gap_error) = _mixed_masses(x, normals, 1.0, standard)
+    (p, p_error), (p_gap, p_gap_error) = _mixed_masses(x, normals, -1.0, standard) if normals.mirrored else (standard, (none, none))
     return _with_means(loss[:-1], loss[1:], (p, p_error), (q, q_error), (q_gap - p_gap, p_gap_error + q_gap_error))
 
 
-def _mixed_masses(x: np.ndarray, normals: Normals, centre: Masses) -> tuple[Masses, Masses]:
-    """Of a mixture of normals, and of its difference from N(0, 1), in which small shifts do not cancel."""
+def _mixed_masses(x: np.ndarray, normals: Normals, sign: float, standard: Masses) -> tuple[Masses, Masses]:
+    """Of a mixture or its mirror image, and of its difference from N(0, 1), in which small shifts do not cancel."""
     zero = np.zeros(len(x) - 1)
     mass, error, gap, gap_error = zero, zero, zero, zero
-    for shift, weight in normals:
-        part, part_error = _normal_masses(x, shift)
+    for shift, weight in zip((sign * normals.shifts).tolist(), normals.weights.tolist(), strict=True):
+        part, part_error = _normal_masses(x, shift) if shift else standard
         mass, error = mass + weight * part, error + weight * part_error
         if shift:
-            gap, gap_error = gap + weight * (part - centre[0]), gap_error + weight * (part_error + centre[1])
+            gap, gap_error = gap + weight * (part - standard[0]), gap_error + weight * (part_error + standard[1])
     return (mass, error), (gap, gap_error)
 
 
 def _normal_masses(x: np.ndarray, shift: float) -> Masses:
-    """Of N(shift, 1) between neighbours, and bounds of their errors."""
-    low, high = x[:-1] - shift, x[1:] - shift
-    ends = np.where(low > 0.0, -low, high), np.where(low > 0.0, -high, low)
-    (near, near_error), (far, far_error) = (_lower_tail(end, shift) for end in ends)
-    return near - far, near_error + far_error
+    """Of N(shift, 1) between neighbours, from the tails on the side of each, and bounds of their errors."""
+    right = x > shift
+    tail, error = _lower_tail(-np.abs(x - shift), shift)
+    mass = np.where(right[:-1], tail[:-1] - tail[1:], np.where(right[1:], (1.0 - tail[1:]) - tail[:-1], tail[1:] - tail[:-1]))
+    return mass, error[:-1] + error[1:] + np.where(right[1:] & ~right[:-1], 2.0 * EPSILON, 0.0)
 
 
 def _with_means(low: np.ndarray, high: np.ndarray, p_masses: Masses, q_masses: Masses, gaps: Masses) -> Cells:

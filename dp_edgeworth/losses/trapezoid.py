@@ -18,18 +18,18 @@ def reach_of(demand: Demand) -> float:
     return math.sqrt(2.0 * (demand.digits + 1.0)) + 0.5
 
 
-def largest_step(demand: Demand, mu: np.ndarray, strip: float, secants: float, turns: float) -> np.ndarray:
+def largest_step(demand: Demand, mu: np.ndarray, strip: float, secants: float) -> np.ndarray:
     """Largest step whose error is below e^{-digits}, one per row of mu (shape (members, 1)).
 
     For an integrand that is analytic for |Im x| < strip / mu and at height a at most
-    exp(a^2/2 + turns frequency mu a + secants log sec(pi mu a / (2 strip))) times its size on the real line, the
+    exp(a^2/2 + frequency mu a + secants log sec(pi mu a / (2 strip))) times its size on the real line, the
     trapezoid rule with step d is off by at most 2 exp(... - 2 pi a / d) / (1 - e^{-2 pi a / d}).
     """
     digits = demand.digits + 1.0
     with np.errstate(over="ignore"):
         heights = np.minimum(math.sqrt(2.0 * digits), 0.98 * strip / mu) * _HEIGHTS
     secant = -secants * np.log(np.cos(0.5 * math.pi / strip * mu * heights))
-    need = turns * demand.frequency * mu + heights / 2.0 + (digits + secant) / heights
+    need = demand.frequency * mu + heights / 2.0 + (digits + secant) / heights
     return 2.0 * math.pi / need.min(axis=1, keepdims=True)
 
 
@@ -59,17 +59,3 @@ def cut_point(demand: Demand, shifts: np.ndarray, weights: np.ndarray) -> float:
     if demand.log_tail == -math.inf or demand.low < 0.0 or demand.high < 1.0:
         return math.inf
     return float(np.max(shifts - special.ndtri_exp(np.minimum(demand.log_tail - np.log(len(shifts) * weights), -1e-9))))
-
-
-def sampled_shifts(mu: float, p: float) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([0.0, mu]), np.array([max(1.0 - p, 1e-300), p])
-
-
-def log_odds(x: np.ndarray, mu: float, p: float) -> np.ndarray:
-    """log of the odds that the record was sampled, given x."""
-    return math.log(p) - math.log1p(-p) + mu * (x - 0.5 * mu)
-
-
-def posterior(x: np.ndarray, mu: float, p: float) -> np.ndarray:
-    """Probability that the record was sampled, given x."""
-    return special.expit(log_odds(x, mu, p))

@@ -168,7 +168,7 @@ def gauss_legendre(count):
     rule = []
     for start in np.polynomial.legendre.leggauss(count)[0]:
         x = mpf(start)
-        for _ in range(2):
+        for _ in range(3):
             before, here = mpf(1), x
             for k in range(2, count + 1):
                 before, here = here, ((2 * k - 1) * x * here - (k - 1) * before) / k
