@@ -45,16 +45,25 @@ class Normals:
         """Upper bound of the slope of L."""
         return 2.0 * self.top if self.mirrored else self.top
 
+    def _exponents(self, x: np.ndarray) -> np.ndarray:
+        """c_k x - c_k^2 / 2, one row per shift."""
+        shifts = self.shifts.reshape(-1, *(1,) * x.ndim)
+        return np.asarray(shifts * (x - 0.5 * shifts))
+
+    def _weighted(self, x: np.ndarray) -> np.ndarray:
+        """The same with log w_k."""
+        return self._exponents(x) + np.log(self.weights).reshape(-1, *(1,) * x.ndim)
+
     def log_ratio(self, x: np.ndarray) -> np.ndarray:
         """log R; log1p of the mean of expm1 does not see the weight of the shift 0, whose rounding would move every loss."""
-        each = self.shifts * (x[..., None] - 0.5 * self.shifts)
+        each = self._exponents(x)
         if len(self.shifts) == 1:
-            return np.asarray(each[..., 0])
-        mean = np.expm1(np.minimum(each, 600.0)) @ self.weights
-        plain = (mean < -0.9) | (each.max(axis=-1) > 600.0)
+            return np.asarray(each[0])
+        mean = np.tensordot(self.weights, np.expm1(np.minimum(each, 600.0)), 1)
+        plain = (mean < -0.9) | (each.max(axis=0) > 600.0)
         found = np.log1p(np.where(plain, 0.0, mean))
         if plain.any():
-            found[plain] = np.logaddexp.reduce(np.log(self.weights) + each[plain], axis=-1)
+            found[plain] = np.logaddexp.reduce(self._weighted(x[plain]), axis=0)
         return found
 
     def log_densities(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,17 +75,17 @@ class Normals:
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """Of log R."""
-        exponents = np.log(self.weights) + self.shifts * (x[..., None] - 0.5 * self.shifts)
-        weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
-        return np.asarray(weights @ self.shifts / weights.sum(axis=-1) + 5e-324)
+        exponents = self._weighted(x)
+        weights = np.exp(exponents - exponents.max(axis=0))
+        return np.asarray(np.tensordot(self.shifts, weights, 1) / weights.sum(axis=0) + 5e-324)
 
     def log_odds(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""
-        exponents = np.log(self.weights) + self.shifts * (x[..., None] - 0.5 * self.shifts)
-        distance = np.abs(self.shifts - self.shifts[np.argmax(exponents, axis=-1)][..., None])
+        exponents = self._weighted(x)
+        distance = np.abs(self.shifts[:, None] - self.shifts[np.argmax(exponents, axis=0)])
         gaps = np.unique(np.abs(self.shifts[:, None] - self.shifts))
         for tau in gaps[:-1][:: max(1, len(gaps) // _MOST_GROUPS)]:
-            inside, outside = (np.logaddexp.reduce(np.where(near, exponents, -np.inf), axis=-1)
+            inside, outside = (np.logaddexp.reduce(np.where(near, exponents, -np.inf), axis=0)
                                for near in (distance <= tau, distance > tau))
             yield float(tau), outside - inside
 

@@ -18,7 +18,7 @@ from dp_edgeworth.losses.gaussian_curve import legendre
 Function = Callable[[np.ndarray], np.ndarray]
 _NODES, _DIGITS = 16, 45.0
 _LARGEST_TURN = 12.0
-_ROOT_ACCURACY = 1e-11
+_ROOT_ACCURACY, _PARTS = 1e-11, 32
 
 
 def is_smooth(turn: float) -> bool:
@@ -47,13 +47,14 @@ def log_upper_integral(start: np.ndarray, log_density: Function, gap: Function, 
 
 
 def crossing(loss: Function, level: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The x in [low, high] with loss(x) = level, from above, to 1e-11 (1 + |x|), by bisection in arsinh x.
+    """The x in [low, high] with loss(x) = level, from above, to 1e-11 (1 + |x|): of equal parts in arsinh x that in which it lies.
 
     The payoff vanishes at x: an error h costs q L' h^2 / 2, relative to what is beyond x about h^2 (1 + x)^2 < 1e-15.
     """
     low, high = np.arcsinh(low), np.arcsinh(high)
-    for _ in range(math.ceil(math.log2(max(float(np.max(high - low, initial=0.0)), _ROOT_ACCURACY) / _ROOT_ACCURACY))):
-        middle = 0.5 * (low + high)
-        below = loss(np.sinh(middle)) < level
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    while np.max(high - low, initial=0.0) > _ROOT_ACCURACY:
+        width = (high - low) / _PARTS
+        inside = low[:, None] + width[:, None] * np.arange(1, _PARTS)
+        part = (loss(np.sinh(inside)) < level[:, None]).sum(axis=1)
+        low, high = low + width * part, np.where(part < _PARTS - 1, low + width * (part + 1), high)
     return np.sinh(high)
