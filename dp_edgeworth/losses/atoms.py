@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.finite_pair import FinitePair
 from dp_edgeworth.losses.pllr import ROUNDED, Pllr
-from dp_edgeworth.losses.rules import Demand, Rule
 
 _ROUNDING = 1e-12  # of a sum of masses
 
 
 @dataclasses.dataclass(frozen=True)
-class Atoms(Pllr):
+class Atoms(FinitePair):
     """A discrete pair: probabilities under P and under Q, point by point.
 
     Attributes:
@@ -31,7 +30,6 @@ class Atoms(Pllr):
     q_masses: tuple[float, ...]
     coarse: Atoms | None = None
     losses: tuple[float, ...] | None = None
-    atomic = True
 
     def __post_init__(self) -> None:
         for name in ("p_masses", "q_masses"):
@@ -50,21 +48,19 @@ class Atoms(Pllr):
             self.losses is None or self.losses == tuple(-loss for loss in self.losses[::-1]))
 
     @functools.cached_property
-    def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
-        """log P-mass and loss of every point whose loss is finite; a mass that is no float is known by the other one."""
+    def _atoms(self) -> tuple[np.ndarray, np.ndarray]:
+        """A mass that is no float is known by the other one."""
         p, q = np.array(self.p_masses), np.array(self.q_masses)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            log_p, log_q = np.log(p), np.log(q)
-            if self.losses is not None:
-                losses = np.array(self.losses)
-                log_p = np.where(q > p, log_q - losses, log_p)
-            else:
+        if self.losses is not None:
+            losses = np.array(self.losses)
+        else:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 near, ratio = np.abs(q - p) < 0.5 * p, q / p
                 plain = (ratio > 1e-300) & (ratio < 1e300)  # one rounding instead of two logarithms
-                losses = np.where(plain, np.log(np.where(plain, ratio, 1.0)), log_q - log_p)
+                losses = np.where(plain, np.log(np.where(plain, ratio, 1.0)), np.log(q) - np.log(p))
                 losses = np.where(near, np.log1p(np.where(near, (q - p) / p, 0.0)), losses)
         finite = np.isfinite(losses) & (np.maximum(p, q) > 0)
-        return log_p[finite], losses[finite]
+        return losses[finite], np.where(losses > 0.0, q, p)[finite]
 
     def _known(self, infinite: float) -> list[bool]:
         """Which points have this infinite loss."""
@@ -73,14 +69,10 @@ class Atoms(Pllr):
         zeros = self.p_masses if infinite > 0 else self.q_masses
         return [mass == 0 for mass in zeros]
 
-    supremum = property(lambda self: math.inf if self.infinite_mass else self.finite_supremum)
-    finite_supremum = property(lambda self: float(self._log_finite[1].max(initial=-math.inf)))
-    infimum = property(lambda self: -math.inf if self.lost_mass else float(self._log_finite[1].min(initial=math.inf)))
     infinite_mass = property(lambda self: math.fsum(itertools.compress(self.q_masses, self._known(math.inf))))
     lost_mass = property(lambda self: math.fsum(itertools.compress(self.p_masses, self._known(-math.inf))))
     infinite_mass_error = property(lambda self: 0.0 if sum(self._known(math.inf)) <= 1 else ROUNDED)
     lost_mass_error = property(lambda self: 0.0 if sum(self._known(-math.inf)) <= 1 else ROUNDED)
-    loss_scale = property(lambda self: float(np.abs(self._log_finite[1]).max(initial=0.0)))
 
     @property
     def dominated(self) -> Pllr:
@@ -88,35 +80,16 @@ class Atoms(Pllr):
 
     @property
     def top_mass(self) -> float:
-        log_p, loss = self._log_finite
-        return 0.0 if self.infinite_mass or self.coarse else float(np.exp(log_p + loss)[loss == self.supremum].sum())
+        return 0.0 if self.infinite_mass or self.coarse else self._mass_at(self.supremum, 1.0)
 
     @property
     def bottom_mass(self) -> float:
-        log_p, loss = self._log_finite
-        return 0.0 if self.lost_mass or self.coarse else float(np.exp(log_p)[loss == self.infimum].sum())
+        return 0.0 if self.lost_mass or self.coarse else self._mass_at(self.infimum, -1.0)
 
-    def largest_kept(self, log_tail: float) -> float:
-        return self.finite_supremum
-
-    def rule(self, demand: Demand) -> Rule:
-        log_p, losses = self._log_finite
-        return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
-
-    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells:
-        return Cells.of_atoms(self.rule(Demand()))
-
-    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        log_p, losses = self._log_finite
-        with np.errstate(all="ignore"):
-            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] - losses, 0.0)) * np.exp(log_p + losses)
-            return np.log(np.minimum(gaps.sum(axis=-1) + self.infinite_mass, 1.0))
-
-    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        log_p, losses = self._log_finite
-        with np.errstate(all="ignore"):
-            gaps = -np.expm1(np.minimum(np.asarray(epsilon)[..., None] + losses, 0.0)) * np.exp(log_p)
-            return np.log(np.minimum(gaps.sum(axis=-1) + self.lost_mass, 1.0))
+    def _mass_at(self, loss: float, sign: float) -> float:
+        """Under Q (sign 1) or P (-1)."""
+        losses, masses = self._atoms
+        return float(masses[losses == loss].sum() * math.exp(min(sign * loss, 0.0)))
 
 
 def _normalised(name: str, values: Any) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair, NodeProfile
+from dp_edgeworth.losses.lattice_pair import LatticePair
 
 EPSILON = float(np.finfo(float).eps)
 # H is at most 1: above this, the profile of a stored pair differs from it by the rounding of its total mass only.
@@ -72,7 +72,7 @@ class Profile:
         indices = self.indices
         if 0 not in indices:
             at = int(np.searchsorted(indices, 0))
-            indices, masses = np.insert(indices, at, 0), np.insert(masses, at, 0.0)
+            indices, masses = np.insert(indices, at, 0.0), np.insert(masses, at, 0.0)
         return balanced(LatticePair(self.spacing, indices, masses, float(self.left[0]), float(self.right[-1])))
 
     def with_zero(self) -> Profile:
@@ -94,9 +94,8 @@ class Profile:
         zero = int(np.searchsorted(self.indices, 0))
         sides = ((self.indices[zero:], self.right[zero:]), (-self.indices[zero::-1], self.left[zero::-1]))
         largest = -1.0
-        for mirrored, (nodes, values) in zip((False, True), sides, strict=True):
-            found = NodeProfile.of(pair, mirrored)
-            common = (np.isin(nodes, found.indices) | (sign < 0)) & (values < _ALMOST_ONE)
+        for found, (nodes, values) in zip(pair.profiles, sides, strict=True):
+            common = (np.isin(self.spacing * nodes, found.losses) | (sign < 0)) & (values < _ALMOST_ONE)
             want, have = values[common].astype(np.longdouble), found.at(self.spacing * nodes[common])
             large, small = (want, have) if sign > 0 else (have, want)
             if np.any((large > small) & (small <= 0.0)):

@@ -19,7 +19,7 @@ two. One such line T per cell gives w_j = the smaller of the two T of the adjace
 w is below T, so below H, and the lower convex hull of w is a profile below H with all its kinks at nodes. (A chord through the l_j is
 not below H.)
 
-Rounding. Masses are floats, so the stored pair has a profile of its own, which `lattice_pair.NodeProfile` computes from sums of
+Rounding. Masses are floats, so the stored pair has a profile of its own, which `finite_pair.NodeProfile` computes from sums of
 positive terms. If it falls short of the hull, the upper bounds are raised by a little more than that factor and the pair is made
 anew; should that not help (randomised response has nothing to spare), a public coin of weight eta reveals everything, which adds
 eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks at,
@@ -56,7 +56,7 @@ def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, below: 
       remove: upper bounds of delta in the direction "remove" at epsilon = j * spacing.
       add: the same for the direction "add", maybe another number of them.
       below: a pair that the mechanism dominates, which becomes the pair's `dominated`.
-      nodes: the integers j of `remove` and of `add`, 0 first and increasing; by default 0, 1, 2, ...
+      nodes: the numbers j of `remove` and of `add`, 0 first and increasing; by default 0, 1, 2, ...
 
     >>> import math, numpy as np
     >>> pair = dominating_pair(1.0, np.array([math.tanh(0.5), 0.0]), np.array([math.tanh(0.5), 0.0]))  # pure DP with epsilon 1

@@ -1,0 +1,129 @@
+"""Finite pairs: what follows from the log P-masses and the losses of their points, and from what is infinite."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+
+import numpy as np
+
+from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import Demand, Rule
+
+_LONGEST = 5000.0  # e to this power is a long double; losses further apart are looked at in turn
+
+
+class FinitePair(Pllr):
+    """A pair with finitely many losses; its rule is exact."""
+
+    atomic = True
+
+    @property
+    @abc.abstractmethod
+    def _atoms(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every finite loss with the larger of its two masses: that under Q where it is positive, that under P otherwise."""
+
+    @functools.cached_property
+    def _log_finite(self) -> tuple[np.ndarray, np.ndarray]:
+        """log P-mass and loss of every point whose loss is finite."""
+        losses, masses = self._atoms
+        return np.log(masses) - np.maximum(losses, 0.0), losses
+
+    @property
+    def supremum(self) -> float:
+        return np.inf if self.infinite_mass else self.finite_supremum
+
+    @property
+    def finite_supremum(self) -> float:
+        return float(self._log_finite[1].max(initial=-np.inf))
+
+    @property
+    def infimum(self) -> float:
+        return -np.inf if self.lost_mass else float(self._log_finite[1].min(initial=np.inf))
+
+    @property
+    def loss_scale(self) -> float:
+        return float(np.abs(self._log_finite[1]).max(initial=0.0))
+
+    def largest_kept(self, log_tail: float) -> float:
+        return self.finite_supremum
+
+    def rule(self, demand: Demand) -> Rule:
+        log_p, losses = self._log_finite
+        return Rule(losses[None], log_p[None], np.array([self.lost_mass]), np.array([self.infinite_mass]))
+
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells:
+        return Cells.of_atoms(FinitePair.rule(self, Demand()))
+
+    @functools.cached_property
+    def profiles(self) -> tuple[NodeProfile, NodeProfile]:
+        """Of (P, Q) and of (Q, P)."""
+        losses, masses = self._atoms
+        return NodeProfile.of(losses, masses, self.infinite_mass), NodeProfile.of(-losses, masses, self.lost_mass)
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return _log_stick(np.asarray(epsilon, float), *self.profiles)
+
+    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
+        return _log_stick(np.asarray(epsilon, float), *self.profiles[::-1])
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeProfile:
+    """H(x_j) = E_P[(R - x_j)_+] + infinite and T_j = x_j P(x_j < R < inf) at x_j = e^{loss}, loss 0 and the losses above it.
+
+        T_j = e^{-gap} (T_next + q_next),        H_j = H_next + (1 - e^{-gap}) (T_next + q_next),
+
+    sums of positive terms, in long doubles: relative error 4 n units in their last place.
+    """
+
+    losses: np.ndarray
+    sticks: np.ndarray
+    tails: np.ndarray
+
+    @classmethod
+    def of(cls, losses: np.ndarray, masses: np.ndarray, infinite: float) -> NodeProfile:
+        """From losses in any order with their Q-masses, of which only positive losses are looked at."""
+        order = np.argsort(losses, kind="stable")
+        order = order[losses[order] > 0.0]
+        losses, masses = np.append(0.0, losses[order]), np.append(0.0, masses[order]).astype(np.longdouble)
+        tails = _tails(losses, masses)
+        steps = -np.expm1(-np.diff(losses.astype(np.longdouble))) * (tails[1:] + masses[1:])
+        return cls(losses, np.longdouble(infinite) + np.append(np.cumsum(steps[::-1])[::-1], np.longdouble(0.0)), tails)
+
+    def at(self, eps: np.ndarray) -> np.ndarray:
+        """H(e^eps), eps >= 0, as long doubles: linear in e^eps between two nodes, H_next + (e^{next} - e^eps) P(R > e^eps)."""
+        last = len(self.losses) - 1
+        index = np.clip(np.searchsorted(self.losses, eps, side="right") - 1, 0, max(last - 1, 0))
+        following = np.minimum(index + 1, last)
+        rest = np.maximum(self.losses[following].astype(np.longdouble) - eps, 0.0)
+        gaps = self.losses[following].astype(np.longdouble) - self.losses[index]
+        inside = self.sticks[following] + self.tails[index] * np.exp(np.minimum(gaps, _LONGEST)) * -np.expm1(-rest)
+        return np.where(eps >= self.losses[last], self.sticks[last], inside)
+
+
+def _tails(losses: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """T at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""
+    exact = losses.astype(np.longdouble)
+    blocks = np.floor(losses / _LONGEST).astype(np.int64)
+    tails = np.zeros(len(losses), np.longdouble)
+    carried, last = np.longdouble(0.0), exact[-1]  # T + q at the first node of the block on the right
+    for block in np.unique(blocks)[::-1]:
+        here = np.flatnonzero(blocks == block)
+        base = exact[here[0]]
+        p = masses[here] * np.exp(base - exact[here])
+        beyond = carried * np.exp(base - last)
+        sums = np.concatenate([np.cumsum(p[:0:-1])[::-1], [np.longdouble(0.0)]]) + beyond
+        tails[here] = np.exp(exact[here] - base) * sums
+        carried, last = tails[here[0]] + masses[here[0]], base
+    return tails
+
+
+def _log_stick(eps: np.ndarray, here: NodeProfile, there: NodeProfile) -> np.ndarray:
+    """log H, from the nodes of its own side; for eps < 0 by the mirror identity H(x) = 1 - x + x H_mirrored(1/x)."""
+    low = np.minimum(eps, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        below = np.exp(low) * there.at(-low) - np.expm1(low)
+        return np.log(np.minimum(np.where(eps < 0.0, below, here.at(np.maximum(eps, 0.0))), 1.0)).astype(float)
