@@ -61,7 +61,8 @@ class FinitePair(Pllr):
     def profiles(self) -> tuple[NodeProfile, NodeProfile]:
         """Of (P, Q) and of (Q, P)."""
         losses, masses = self._atoms
-        return NodeProfile.of(losses, masses, self.infinite_mass), NodeProfile.of(-losses, masses, self.lost_mass)
+        right = NodeProfile.of(losses, masses, self.infinite_mass)
+        return right, right if self.mirror else NodeProfile.of(-losses, masses, self.lost_mass)
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         return _log_stick(np.asarray(epsilon, float), *self.profiles)
@@ -107,11 +108,10 @@ class NodeProfile:
 def _tails(losses: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """T at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""
     exact = losses.astype(np.longdouble)
-    blocks = np.floor(losses / _LONGEST).astype(np.int64)
+    blocks = np.split(np.arange(len(losses)), np.flatnonzero(np.diff(np.floor(losses / _LONGEST))) + 1)
     tails = np.zeros(len(losses), np.longdouble)
     carried, last = np.longdouble(0.0), exact[-1]  # T + q at the first node of the block on the right
-    for block in np.unique(blocks)[::-1]:
-        here = np.flatnonzero(blocks == block)
+    for here in reversed(blocks):
         base = exact[here[0]]
         p = masses[here] * np.exp(base - exact[here])
         beyond = carried * np.exp(base - last)

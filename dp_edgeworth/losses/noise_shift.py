@@ -46,123 +46,64 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
-from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.noise_knots import LARGEST_LOSS, knots, thinned
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.profile_hull import balanced
+from dp_edgeworth.losses.profile_pair import dominating_pair
 from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 
 _MARGIN = 1e-12
 
 
-@dataclasses.dataclass(frozen=True)
-class HalfCurve:
-    """A piecewise linear hockey-stick on u >= 1, or the positive losses of its pair.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class NoisePair(LatticePair):
+    """The symmetric pair S of a log-concave noise and its shift, from above; `below` is the one from below (see the module's header).
 
-    Attributes:
-      losses: where it bends, increasing and positive.
-      q_masses: Q-mass of each loss.
-      heights: the curve at each loss.
-      slopes: e^loss times the P-mass of this and all larger losses.
-      infinite: Q-mass of an infinite loss.
-      centre: mass of the loss 0.
+    Atoms, but so many that they count as smooth.
     """
 
-    losses: np.ndarray
-    q_masses: np.ndarray
-    heights: np.ndarray
-    slopes: np.ndarray
-    infinite: float
-    centre: float
+    cuttable, atomic = True, False
 
-    def at(self, epsilon: np.ndarray) -> np.ndarray:
-        """The curve at u = e^epsilon, epsilon >= 0."""
-        if not len(self.losses):
-            return np.full(epsilon.shape, self.infinite)
-        index = np.searchsorted(self.losses, epsilon, side="right")
-        inside = np.minimum(index, len(self.losses) - 1)
-        below = self.heights[inside] - self.slopes[inside] * np.expm1(np.minimum(epsilon - self.losses[inside], 0.0))
-        return np.where(index < len(self.losses), below, self.infinite)
+    def _cut(self, log_tail: float) -> int:
+        """How many of the largest losses, of Q-mass e^{log_tail} in all, may be left out; one positive loss stays."""
+        positive = self._atoms[0] > 0.0
+        if log_tail == -math.inf or not positive.any():
+            return 0
+        dropped = np.searchsorted(np.cumsum(self._atoms[1][::-1]), math.exp(log_tail) * (1.0 - 1e-9), side="right")
+        return min(int(dropped), int(positive.sum()) - 1)
 
-    def kept(self, log_tail: float) -> int:
-        """How many of the losses are left if the largest ones, of Q-mass e^{log_tail} in all, are left out."""
-        if log_tail == -math.inf:
-            return len(self.losses)
-        dropped = np.searchsorted(np.cumsum(self.q_masses[::-1]), math.exp(log_tail) * (1.0 - 1e-9), side="right")
-        return max(len(self.losses) - int(dropped), min(len(self.losses), 1))
+    def largest_kept(self, log_tail: float) -> float:
+        return float(self._log_finite[1][-1 - self._cut(log_tail)])
 
-
-@dataclasses.dataclass(frozen=True)
-class NoiseShift(Pllr):
-    """The symmetric pair S of a log-concave noise and its shift, from above or from below (see the module's header).
-
-    Attributes:
-      noise: of scale 1.
-      shift: in units of its scale.
-      above: whether this is the upper pair.
-    """
-
-    noise: AdditiveNoise
-    shift: float
-    above: bool = True
-    mirror, cuttable, atomic = True, True, False  # atoms, but so many that they count as smooth
-
-    infinite_mass = lost_mass = property(lambda self: self.half.infinite)
-    finite_supremum = loss_scale = property(lambda self: float(self.half.losses.max(initial=0.0)))
-    supremum = property(lambda self: math.inf if self.infinite_mass else self.finite_supremum)
-    infimum = property(lambda self: -self.supremum)
+    def rule(self, demand: Demand) -> Rule:
+        """Only the largest losses may be left out."""
+        whole, cut = super().rule(demand), self._cut(demand.log_tail)
+        if not cut:
+            return whole
+        losses, q_masses = (part[-cut:] for part in self._atoms)
+        missing = np.array([[math.fsum(q_masses * np.exp(-losses))], [math.fsum(q_masses)]])
+        return dataclasses.replace(whole, values=whole.values[:, :-cut], log_weights=whole.log_weights[:, :-cut], missing=missing)
 
     @property
-    def half(self) -> HalfCurve:
-        return _halves(self.noise, self.shift)[0 if self.above else 1]
-
-    @property
-    def dominated(self) -> Pllr:
-        return dataclasses.replace(self, above=False) if self.above else self
-
-    @property
-    def top_mass(self) -> float:
-        return float(self.half.q_masses[-1]) if len(self.half.losses) and not self.infinite_mass else 0.0
+    def top_mass(self) -> float:  # type: ignore[override]
+        return 0.0 if self.infinite_mass else float(self._atoms[1][-1])
 
     bottom_mass = top_mass
 
-    def largest_kept(self, log_tail: float) -> float:
-        return float(self.half.losses[:self.half.kept(log_tail)].max(initial=0.0))
-
-    def rule(self, demand: Demand) -> Rule:
-        """Exact, as the pair is finite; the negative losses mirror the positive ones, and only the largest may be left out."""
-        half, missing = self.half, None
-        kept = half.kept(demand.log_tail)
-        if kept < len(half.losses):
-            q_missing = half.q_masses[kept:]
-            missing = np.array([[math.fsum(q_missing * np.exp(-half.losses[kept:]))], [math.fsum(q_missing)]])
-        with np.errstate(divide="ignore"):
-            log_q, log_centre = np.log(half.q_masses), np.log([half.centre])
-        infinite = np.array([half.infinite])
-        return Rule(np.concatenate([-half.losses[::-1], [0.0], half.losses[:kept]])[None],
-                    np.concatenate([log_q[::-1], log_centre, (log_q - half.losses)[:kept]])[None], infinite, infinite, missing=missing)
-
-    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells:
-        return Cells.of_atoms(self.rule(Demand()))
-
-    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        """For negative epsilon the mirror image, 1 - e^eps + e^eps H(-eps)."""
-        eps = np.asarray(epsilon, float)
-        height = self.half.at(np.abs(eps))
-        with np.errstate(divide="ignore"):
-            return np.log(np.minimum(np.where(eps < 0, -np.expm1(np.minimum(eps, 0.0))
-                                              + np.exp(np.minimum(eps, 0.0)) * height, height), 1.0))
-
 
 @functools.lru_cache(maxsize=256)
-def _halves(noise: AdditiveNoise, shift: float) -> tuple[HalfCurve, HalfCurve]:
-    """The upper and the lower pair."""
+def noise_pair(noise: AdditiveNoise, shift: float) -> NoisePair:
+    """The upper pair, with the lower one below it; the shift is in units of the scale of the noise."""
     if shift >= noise.width:
-        none = np.zeros(0)
-        disjoint = HalfCurve(none, none, none, none, 1.0, 0.0)
-        return disjoint, disjoint
+        return NoisePair(1.0, np.zeros(1), np.zeros(1), 1.0, 1.0)
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
     losses = thinned(np.concatenate([curve.losses for curve in curves]))
-    return _upper_half(curves, losses), _lower_half(curves, losses)
+    below = _lower_pair(curves, losses)
+    last = max(float(curve.losses[-1]) for curve in curves)
+    losses = np.append(losses[losses < last], last)
+    heights = np.maximum(*(curve.upper(losses) for curve in curves))
+    above = dominating_pair(1.0, heights, heights, nodes=(losses, losses))
+    return NoisePair(1.0, above.indices, above.masses, above.lost_mass, above.infinite_mass, below)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,57 +169,8 @@ def _curve(tail: Tail, shift: float) -> _Curve:
     return _Curve(loss, heights, log_p_tails, q_tails, infinite)
 
 
-def _upper_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
-    """Chords of the larger curve, knots dropped until it is convex and there is no negative mass at 0 either."""
-    last = max(float(curve.losses[-1]) for curve in curves)
-    losses = np.append(losses[losses < last], last)
-    losses, heights = _convex(losses, np.maximum(*(curve.upper(losses) for curve in curves)))
-    slopes = _slopes(losses, heights)
-    centre = 1.0 - float(heights[0]) - 2.0 * float(slopes[0])
-    if centre > 1e-9 or len(losses) == 1:
-        before = np.exp(np.minimum(np.diff(losses), 700.0)) * slopes[:-1]
-        return HalfCurve(losses[1:], np.maximum(before - slopes[1:], 0.0), heights[1:], before, float(heights[-1]), max(centre, 0.0))
-    # Otherwise without a knot at 0: one chord across, from the first knot that allows it to its mirror image.
-    across = (1.0 - heights) / (1.0 + np.exp(-losses))
-    possible = np.flatnonzero((across > slopes) & (losses > 0))
-    first = int(possible[0]) if len(possible) else len(losses)
-    before = np.exp(np.minimum(np.diff(losses, prepend=0.0), 700.0)) * np.append(0.0, slopes[:-1])
-    before[first:first + 1] = across[first:first + 1]
-    return HalfCurve(losses[first:], np.maximum(before - slopes, 0.0)[first:], heights[first:], before[first:], float(heights[-1]), 0.0)
-
-
-def _slopes(losses: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """e^loss times the slope of the chord beyond each knot, which is minus the P-mass there."""
-    return np.append(-np.diff(heights) / np.expm1(np.minimum(np.diff(losses), 700.0)), 0.0)
-
-
-def _convex(losses: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Without the knots that lie above the chord of others; a chord of fewer knots is still above the curve."""
-    for _ in range(3):
-        slopes = _slopes(losses, heights)
-        good = np.exp(np.minimum(np.diff(losses), 700.0)) * slopes[:-1] > slopes[1:]
-        if good.all():
-            return losses, heights
-        good[:-1] |= ~good[1:]  # not two neighbours at a time
-        losses, heights = losses[np.append(True, good)], heights[np.append(True, good)]
-    kept: list[int] = [0]
-    for i in range(1, len(losses)):
-        while len(kept) > 1 and not _bends(losses, heights, kept[-2], kept[-1], i):
-            kept.pop()
-        kept.append(i)
-    while len(kept) > 1 and heights[kept[-1]] >= heights[kept[-2]]:
-        kept.pop()
-    return losses[kept], heights[kept]
-
-
-def _bends(losses: np.ndarray, heights: np.ndarray, i: int, j: int, k: int) -> bool:
-    """Whether the chord from i to j is steeper than the one from j to k."""
-    before = (heights[i] - heights[j]) / -math.expm1(losses[i] - losses[j])
-    return bool(before > (heights[j] - heights[k]) / math.expm1(min(losses[k] - losses[j], 700.0)))
-
-
 @np.errstate(all="ignore")
-def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
+def _lower_pair(curves: list[_Curve], losses: np.ndarray) -> NoisePair:
     """The largest of all tangents at the knots; each kink is where one takes over from the next."""
     # Both have the same height at loss 0; the flatter one goes on.
     (value, log_p, q_tails), other = sorted((curve.tangents(losses) for curve in curves), key=lambda part: float(part[1][0]))
@@ -294,11 +186,10 @@ def _lower_half(curves: list[_Curve], losses: np.ndarray) -> HalfCurve:
             break
         good[:-1] |= ~good[1:]  # not two neighbours at a time
         log_p, q_tails = log_p[np.append(good, True)], q_tails[np.append(good, True)]
-    outside = math.exp(log_p[0]) + float(q_tails[0])
-    fit = min(1.0, 1.0 / outside)  # rounding must not make more than a law
-    slopes = np.exp(kinks + log_p[:-1]) * fit
-    return HalfCurve(kinks, fit * q_masses, np.maximum(fit * q_tails[:-1] - slopes, 0.0), slopes, fit * float(q_tails[-1]),
-                     max(1.0 - fit * outside, 0.0))
+    fit = min(1.0, 1.0 / (math.exp(log_p[0]) + float(q_tails[0])))  # rounding must not make more than a law
+    masses, infinite = fit * q_masses, fit * float(q_tails[-1])
+    return balanced(NoisePair(1.0, np.concatenate([-kinks[::-1], [0.0], kinks]), np.concatenate([masses[::-1], [0.0], masses]),
+                              infinite, infinite))
 
 
 def _kinks(log_p: np.ndarray, q_tails: np.ndarray) -> np.ndarray:

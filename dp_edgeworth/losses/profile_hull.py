@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TypeVar
 
 import numpy as np
 
 from dp_edgeworth.losses.lattice_pair import LatticePair
 
+_Pair = TypeVar("_Pair", bound=LatticePair)
 EPSILON = float(np.finfo(float).eps)
 # H is at most 1: above this, the profile of a stored pair differs from it by the rounding of its total mass only.
 _ALMOST_ONE = 1.0 - 1e-12
@@ -66,8 +68,8 @@ class Profile:
 
     def pair(self) -> LatticePair:
         """The pair with this profile, which must be convex, constant beyond the last node; up to rounding."""
-        rightward = _changes(self.spacing, self.right, self.indices)
-        leftward = _changes(self.spacing, self.left[::-1], -self.indices[::-1])[::-1]
+        rightward = _changes(self.spacing, self.indices, self.right, self.left)
+        leftward = _changes(self.spacing, -self.indices[::-1], self.left[::-1], self.right[::-1])[::-1]
         masses = np.maximum(np.where(self.indices >= 0, rightward, leftward), 0.0)
         indices = self.indices
         if 0 not in indices:
@@ -80,7 +82,7 @@ class Profile:
         at = int(np.searchsorted(self.indices, 0))
         if self.indices[at] == 0:
             return self
-        low, high = int(self.indices[at - 1]), int(self.indices[at])
+        low, high = float(self.indices[at - 1]), float(self.indices[at])
         share = float(_spread(self.spacing, -low) / _spread(self.spacing, high - low)) * math.exp(-self.spacing * high)
         value = ((1.0 - share) * self.right[at - 1] + share * self.right[at]) * (1.0 + 8.0 * EPSILON)
         return Profile(self.spacing, *(np.insert(side, at, one) for side, one in (
@@ -109,24 +111,26 @@ def _mirrored(spacing: float, nodes: np.ndarray, values: np.ndarray) -> np.ndarr
     return np.exp(-spacing * nodes) * values - np.expm1(-spacing * nodes)
 
 
-def _spread(spacing: float, gaps: np.ndarray | int) -> np.ndarray:
+def _spread(spacing: float, gaps: np.ndarray | float) -> np.ndarray:
     return -np.expm1(-spacing * np.asarray(gaps))
 
 
-def _changes(spacing: float, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """x_j times the change of slope at every vertex: the Q-mass there; beyond the last vertex the profile is constant.
+def _changes(spacing: float, indices: np.ndarray, values: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
+    """x_j times the change of slope at every vertex j >= 0: the Q-mass there; beyond the last vertex the profile is constant.
 
-    The slope before the first vertex belongs to the line through (0, 1).
+    The slope before the first vertex belongs to the line through (0, 1). H(e^{-b}) - H(e^a) = (1 - e^{-b}) (1 - H'(e^b)) + H'(e^b) -
+    H(e^a) does not cancel where a and b are small.
     """
-    gaps = spacing * np.diff(indices)
-    falls = values[:-1] - values[1:]
+    gaps, falls, zero = spacing * np.diff(indices), values[:-1] - values[1:], int(np.searchsorted(indices, 0))
+    if 0 < zero < len(indices):
+        falls[zero - 1] = -math.expm1(spacing * indices[zero - 1]) * (1.0 - mirrored[zero - 1]) + (mirrored[zero - 1] - values[zero])
     before = np.concatenate([[1.0 - values[0]], falls / -np.expm1(-gaps)])
     with np.errstate(over="ignore"):
         after = np.concatenate([falls / np.expm1(gaps), [0.0]])
     return before - after
 
 
-def balanced(pair: LatticePair) -> LatticePair:
+def balanced(pair: _Pair) -> _Pair:
     """The atom at loss 0, of which no profile at eps >= 0 knows, is what is left of P."""
     zero, masses = int(np.searchsorted(pair.indices, 0)), pair.masses.copy()
     masses[zero] = 0.0

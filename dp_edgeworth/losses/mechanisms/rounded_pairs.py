@@ -16,7 +16,7 @@ from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms.registry import DISJOINT, NO_LOSS, NON_PRIVATE, RO, Directions, mirrored
-from dp_edgeworth.losses.noise_shift import NoiseShift
+from dp_edgeworth.losses.noise_shift import noise_pair
 from dp_edgeworth.losses.operations import Mixed, RoundedUp, subsample
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
@@ -86,9 +86,9 @@ def noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions
         return NO_LOSS
     if math.isinf(shift):
         return NON_PRIVATE
-    pair: Pllr = NoiseShift(noise, shift)
+    pair: Pllr = noise_pair(noise, shift)
     if shift < _SMALLEST_NOISE_SHIFT:
-        pair = rounded_up(NoiseShift(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove)
+        pair = rounded_up(noise_pair(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove)
     elif shift > _LARGEST_NOISE_SHIFT:
         pair = rounded_up(DISJOINT, NO_LOSS.remove)
     return mirrored(pair)
