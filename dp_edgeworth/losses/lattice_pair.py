@@ -1,8 +1,8 @@
 """A finite pair with increasing losses, as a rule multiples of one spacing: thousands of atoms, cheap to hash and to compose.
 
 The atom at loss j a (a the spacing) is stored by the larger of its two masses, that under Q for j > 0 and that under P for j <= 0; the
-other one is e^{-|j| a} times it. So (Q, P) has the masses read backwards, and nothing cancels in either tail. Losses are the floats j a,
-whatever they should have been.
+other one is e^{-|j| a} times it. So (Q, P) has the masses read backwards, and nothing cancels in either tail. The losses are the
+floats j a.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class NoisePair(LatticePair):
         if not cut:
             return whole
         losses, q_masses = (part[-cut:] for part in self._atoms)
-        missing = np.array([[math.fsum(q_masses * np.exp(-losses))], [math.fsum(q_masses)]])
+        missing = np.array([[np.sum(q_masses * np.exp(-losses))], [np.sum(q_masses)]])
         return dataclasses.replace(whole, values=whole.values[:, :-cut], log_weights=whole.log_weights[:, :-cut], missing=missing)
 
     @property

@@ -98,8 +98,8 @@ class Normals:
         """Between which x the laws with log-density -x^2/2 + (1 - s) log dP + s log dQ have all but e^{-digits} of their mass.
 
         The slope of what is added to -x^2/2 lies between a = min(s, 0) c - (1 - s)_+ c' and b = s_+ c + (s - 1)_+ c', c' = c for a
-        mirror image and 0 otherwise: these laws lie in likelihood-ratio order between N(a, 1) and N(b, 1). Below 0 a negative power of R
-        >= e^least adds at most |s| |least| to the normal log-density.
+        mirror image and 0 otherwise: these laws lie in likelihood-ratio order between N(a, 1) and N(b, 1). Below 0 a negative power
+        of R >= e^least adds at most |s| |least| to the normal log-density.
         """
         reach, other = reach_of(demand), self.top if self.mirrored else 0.0
         low = min(demand.low, 0.0) * self.top - max(1.0 - demand.low, 0.0) * other - reach
@@ -127,6 +127,6 @@ class Normals:
                     self.density_floor(grid), self.beyond(high))
 
     def density_floor(self, x: np.ndarray) -> np.ndarray:
-        """Lower bound of the log P-density of L between neighbouring x, one row: slope of log R on the right, of log R(-x) on the left."""
+        """Lower bound of the log P-density of L between neighbouring x: slopes of log R on the right, of log R(-x) on the left."""
         steepest = self.slope(x[1:]) + (self.slope(-x[:-1]) if self.mirrored else 0.0)
         return log_normal_floor(x[None]) + self.log_densities(x[1:])[1] - np.log(steepest)

@@ -8,7 +8,6 @@ analytic far beyond a Bernstein ellipse of rho = 6, have 16 nodes: 6^-32 is belo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np

@@ -46,25 +46,32 @@ class Profile:
         return Profile.of(self.spacing, self.indices[zero:], right, -self.indices[zero::-1], left)
 
     def hull(self) -> np.ndarray:
-        """Positions of the vertices of the lower convex hull.
+        """Positions of the vertices of the lower convex hull: a point above the chord of its neighbours is none.
 
-        A point above the chord of its neighbours is no vertex, so all of these can go at once. Chords are compared at the middle point
-        j in terms of H for j >= 0 and of H' for j < 0, which has the weights of the mirror image.
+        Such points go at once, but no two neighbours, and then those next to them are looked at again.
         """
-        kept = np.arange(len(self.indices))
-        while len(kept) > 2:
-            one = self.at(kept)
-            before, after = _spread(one.spacing, np.diff(one.indices)[:-1]), _spread(one.spacing, np.diff(one.indices)[1:])
-            whole = _spread(one.spacing, one.indices[2:] - one.indices[:-2])
-            to_high = before / whole * np.exp(-one.spacing * np.diff(one.indices)[1:])
-            to_low = after / whole * np.exp(-one.spacing * np.diff(one.indices)[:-1])
-            rightward = one.right[1:-1] - one.right[2:] > (1.0 - to_high) * (one.right[:-2] - one.right[2:])
-            leftward = one.left[1:-1] - one.left[:-2] > (1.0 - to_low) * (one.left[2:] - one.left[:-2])
-            stays = np.concatenate([[True], ~np.where(one.indices[1:-1] >= 0, rightward, leftward), [True]])
-            if stays.all():
-                break
-            kept = kept[stays]
-        return kept
+        size = len(self.indices)
+        before, suspects, after = np.arange(-1, size - 1), np.arange(1, size - 1), np.arange(1, size + 1)
+        stays = np.full(size, True)
+        while len(suspects):
+            above = suspects[~self._bends(before[suspects], suspects, after[suspects])]
+            number, first = np.arange(len(above)), ~np.isin(before[above], above)
+            above = above[(number - np.maximum.accumulate(np.where(first, number, 0))) % 2 == 0]
+            stays[above] = False
+            after[before[above]], before[after[above]] = after[above], before[above]
+            suspects = np.unique(np.concatenate([before[above], after[above]]))
+            suspects = suspects[(suspects > 0) & (suspects < size - 1)]
+        return np.flatnonzero(stays)
+
+    def _bends(self, i: np.ndarray, j: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """Whether the points j are below the chords from i to k: of H for positive indices, of H' for negative ones, which has the
+        weights of the mirror image."""
+        before, after = (self.spacing * (self.indices[b] - self.indices[a]) for a, b in ((i, j), (j, k)))
+        to_high = np.expm1(-before) / np.expm1(-before - after) * np.exp(-after)
+        to_low = np.expm1(-after) / np.expm1(-before - after) * np.exp(-before)
+        rightward = self.right[j] - self.right[k] > (1.0 - to_high) * (self.right[i] - self.right[k])
+        leftward = self.left[j] - self.left[i] > (1.0 - to_low) * (self.left[k] - self.left[i])
+        return np.asarray(~np.where(self.indices[j] >= 0, rightward, leftward))
 
     def pair(self) -> LatticePair:
         """The pair with this profile, which must be convex, constant beyond the last node; up to rounding."""

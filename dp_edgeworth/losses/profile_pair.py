@@ -75,12 +75,11 @@ def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, below: 
 
 def _raised(profile: Profile) -> LatticePair:
     """A pair whose own profile is nowhere below the hull: the bounds are raised until it is, see the header."""
-    factor, missing = 1.0, 0.0
+    factor, missing, vertices = 1.0, 0.0, profile.at(profile.hull()).with_zero()
     for _ in range(_ATTEMPTS):
-        higher = profile.raised(factor)
-        kept = higher.hull()
-        pair = higher.at(kept).pair()
-        missing = profile.at(kept).with_zero().largest_ratio(pair, 1.0)
+        higher = vertices.raised(factor)
+        pair = higher.at(higher.hull()).pair()
+        missing = vertices.largest_ratio(pair, 1.0)
         if missing <= 0.0:
             return pair
         factor += 2.0 * missing
