@@ -144,3 +144,14 @@ def balanced(pair: _Pair) -> _Pair:
     others = math.fsum(masses * np.exp(-pair.spacing * np.maximum(pair.indices, 0)))
     masses[zero] = max(1.0 - others - pair.lost_mass, 0.0)
     return dataclasses.replace(pair, masses=masses)
+
+
+def plane_hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices of the lower convex hull of points from left to right."""
+    while len(x) > 2:
+        slopes = np.diff(y) / np.diff(x)
+        kept = np.concatenate([[True], slopes[:-1] < slopes[1:], [True]])
+        if kept.all():
+            break
+        x, y = x[kept], y[kept]
+    return x, y

@@ -38,7 +38,7 @@ import numpy as np
 
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced
+from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
 _ATTEMPTS = 4
@@ -168,7 +168,7 @@ def _below(points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket])
     starts = np.exp(points[:-1])
     x = np.append(np.stack([starts, starts * (1.0 + crossing)], axis=1).ravel(), math.exp(points[-1]))
     y = np.append(np.stack([lower[:-1], dip], axis=1).ravel(), lower[-1])
-    return _plane_hull(x, y)
+    return plane_hull(x, y)
 
 
 def _left_neighbour(points: np.ndarray, bracket: Bracket) -> tuple[float, float]:
@@ -177,14 +177,3 @@ def _left_neighbour(points: np.ndarray, bracket: Bracket) -> tuple[float, float]
         return 1.0, 1.0
     gap = float(points[1])
     return gap, float(math.exp(-gap) * bracket[1][1] - math.expm1(-gap)) * (1.0 + 4.0 * EPSILON)
-
-
-def _plane_hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices of the lower convex hull of points from left to right."""
-    while len(x) > 2:
-        slopes = np.diff(y) / np.diff(x)
-        kept = np.concatenate([[True], slopes[:-1] < slopes[1:], [True]])
-        if kept.all():
-            break
-        x, y = x[kept], y[kept]
-    return x, y

@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from dp_edgeworth.losses.profile_hull import plane_hull
+
 _LEAST_ORDER, _LARGEST_ORDER = 1e-12, 1e15
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _STEPS = 80
@@ -83,13 +85,7 @@ class Tabulated(RenyiCurve):
     @classmethod
     def of(cls, orders: np.ndarray, values: np.ndarray) -> Tabulated:
         """The lower convex hull of a table with (0, 0): what is above a chord of others says nothing."""
-        x, y = np.concatenate([[0.0], orders]), np.concatenate([[0.0], values])
-        while len(x) > 2:
-            slopes = np.diff(y) / np.diff(x)
-            kept = np.concatenate([[True], slopes[:-1] < slopes[1:], [True]])
-            if kept.all():
-                break
-            x, y = x[kept], y[kept]
+        x, y = plane_hull(np.append(0.0, orders), np.append(0.0, values))
         return cls(tuple(x[1:].tolist()), tuple(y[1:].tolist()))
 
 

@@ -1,7 +1,7 @@
 """The pair of a profile that is given at some epsilons, of both directions at once: what `ProfileDpEvent` is.
 
 delta(eps) <= u at a negative epsilon says delta(-eps) <= 1 - e^{-eps} (1 - u) by the mirror identity. So the points are upper bounds at
-epsilons >= 0, the same on both sides of 0: the nodes of a pair (`profile_pair`). From below a lower bound holds at all smaller epsilons.
+epsilons >= 0, the same on both sides of 0: nodes of a pair (`profile_pair`). From below a lower bound holds at all smaller epsilons.
 """
 
 from __future__ import annotations

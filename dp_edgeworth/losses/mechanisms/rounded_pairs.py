@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -21,15 +23,21 @@ from dp_edgeworth.losses.operations import Mixed, RoundedUp, subsample
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 
-_SMALLEST_SHIFT = 1e-140
-_LARGEST_SHIFT = 1e150  # so that its square is a float
-_SAFE_SHIFT = 1e60  # a lower bound of what is beyond, with moments that are floats
 _LARGEST = sys.float_info.max
 _SMALLEST_PROBABILITY = sys.float_info.min  # below, products lose their digits, and then everything
-_LARGEST_LAPLACE_SHIFT = 1e100
-# In units of the scale of a noise from scipy.stats: below, differences of its tails would be lost in rounding.
-_SMALLEST_NOISE_SHIFT = 1e-7
-_LARGEST_NOISE_SHIFT = 1e6
+
+
+class Scale(NamedTuple):
+    """Which shifts a kind of pair can have: from `smallest` to `largest`; `safe` is below those beyond, 0 where nothing is."""
+
+    smallest: float
+    largest: float
+    safe: float = 0.0
+
+
+_NORMAL = Scale(1e-140, 1e150, 1e60)  # so that squares are floats; below, so that moments are
+_LAPLACE = Scale(1e-140, 1e100, 1e60)  # so that sums of losses stay floats
+_NOISE = Scale(1e-7, 1e6)  # in units of the scale of the noise: below, differences of its tails would be lost in rounding
 
 
 def ratio(sensitivity: float, noise: float) -> float:
@@ -54,44 +62,38 @@ def rounded_up(above: Pllr, below: Pllr) -> RoundedUp:
     return RoundedUp((1.0, 0.0), (above, below))
 
 
-def gaussian(mu: float) -> Directions:
-    """Both directions of a shift by mu standard deviations, at every scale that a float can have."""
-    if mu == 0.0:
+def _at_scale(make: Callable[[float], Pllr], shift: float, scale: Scale) -> Pllr:
+    """The pair of a shift 0 < shift < inf, rounded up where it has no such pair."""
+    if shift < scale.smallest:
+        return rounded_up(make(scale.smallest), NO_LOSS.remove)
+    if shift <= scale.largest:
+        return make(shift)
+    return rounded_up(DISJOINT, make(scale.safe) if scale.safe else NO_LOSS.remove)
+
+
+def _shifted(make: Callable[[float], Pllr], shift: float, scale: Scale) -> Directions:
+    """Both directions of a pair that is its own mirror image, at every scale that a float can have."""
+    if shift == 0.0:
         return NO_LOSS
-    return NON_PRIVATE if math.isinf(mu) else mirrored(normal(mu))
+    return NON_PRIVATE if math.isinf(shift) else mirrored(_at_scale(make, shift, scale))
 
 
 def normal(mu: float) -> Pllr:
-    """The pair of a shift 0 < mu < inf; where its square is no float it is rounded up."""
-    if mu < _SMALLEST_SHIFT:
-        return rounded_up(GaussianShift(_SMALLEST_SHIFT), NO_LOSS.remove)
-    return GaussianShift(mu) if mu <= _LARGEST_SHIFT else rounded_up(DISJOINT, GaussianShift(_SAFE_SHIFT))
+    """The pair of a shift 0 < mu < inf by mu standard deviations."""
+    return _at_scale(GaussianShift, mu, _NORMAL)
+
+
+def gaussian(mu: float) -> Directions:
+    return _shifted(GaussianShift, mu, _NORMAL)
 
 
 def laplace(mu: float) -> Directions:
-    if math.isinf(mu):
-        return NON_PRIVATE
-    if mu == 0.0:
-        return NO_LOSS
-    if mu < _SMALLEST_SHIFT:  # nothing is known from below
-        return mirrored(rounded_up(LaplaceShift(_SMALLEST_SHIFT), NO_LOSS.remove))
-    if mu > _LARGEST_LAPLACE_SHIFT:  # so that sums of losses stay floats
-        return mirrored(rounded_up(DISJOINT, LaplaceShift(_SAFE_SHIFT)))
-    return mirrored(LaplaceShift(mu))
+    return _shifted(LaplaceShift, mu, _LAPLACE)
 
 
 def noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions:
-    """Either sign of the shift, so the same pair in both directions; tiny and huge shifts are rounded up."""
-    if shift == 0.0:
-        return NO_LOSS
-    if math.isinf(shift):
-        return NON_PRIVATE
-    pair: Pllr = noise_pair(noise, shift)
-    if shift < _SMALLEST_NOISE_SHIFT:
-        pair = rounded_up(noise_pair(noise, _SMALLEST_NOISE_SHIFT), NO_LOSS.remove)
-    elif shift > _LARGEST_NOISE_SHIFT:
-        pair = rounded_up(DISJOINT, NO_LOSS.remove)
-    return mirrored(pair)
+    """Either sign of the shift, so the same pair in both directions."""
+    return _shifted(lambda size: noise_pair(noise, size), shift, _NOISE)
 
 
 def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pllr | Directions:
@@ -115,20 +117,20 @@ def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pl
 
 def _sides(mu: float) -> tuple[float, float]:
     """A shift, rounded down and up where its square is no float."""
-    if 0.0 < mu < _SMALLEST_SHIFT:
-        return 0.0, _SMALLEST_SHIFT
-    return (mu, mu) if mu <= _LARGEST_SHIFT else (_SAFE_SHIFT, _LARGEST)
+    if 0.0 < mu < _NORMAL.smallest:
+        return 0.0, _NORMAL.smallest
+    return (mu, mu) if mu <= _NORMAL.largest else (_NORMAL.safe, _LARGEST)
 
 
 def _normals(weights: dict[float, float]) -> Pllr:
-    """N(0, 1) against a mixture of shifts, of which those beyond `_LARGEST_SHIFT` are a public coin; one shift is plain sampling."""
+    """N(0, 1) against a mixture of shifts, of which those beyond `_NORMAL.largest` are a public coin; one shift is plain sampling."""
     moving = sorted(mu for mu in weights if mu > 0.0)
     if not moving:
         return NO_LOSS.remove
     if len(moving) == 1:
         return _sampled_normal(moving[0], min(weights[moving[0]], 1.0))
-    if moving[-1] > _LARGEST_SHIFT:
-        near = {mu: weight for mu, weight in weights.items() if mu <= _LARGEST_SHIFT}
+    if moving[-1] > _NORMAL.largest:
+        near = {mu: weight for mu, weight in weights.items() if mu <= _NORMAL.largest}
         total = math.fsum(near.values())
         return Mixed((total, weights[moving[-1]]), (_normals({mu: weight / total for mu, weight in near.items()}), DISJOINT))
     return NormalMixture(tuple(sorted(weights)), tuple(weights[mu] for mu in sorted(weights)))
@@ -136,7 +138,7 @@ def _normals(weights: dict[float, float]) -> Pllr:
 
 def _least_probability(scale: float) -> float:
     """Below, a sampling probability times losses of this scale is no float with all its digits."""
-    return min(_SMALLEST_PROBABILITY / min(max(scale, _SMALLEST_SHIFT), 1.0), 1.0)
+    return min(_SMALLEST_PROBABILITY / min(max(scale, _NORMAL.smallest), 1.0), 1.0)
 
 
 def sampled(pair: Pllr, p: float, scale: float) -> Pllr:
@@ -153,8 +155,8 @@ def symmetric(kind: type[SampledReplacement | SampledWithoutReplacement], mu: fl
     """A pair of these classes, rounded up where mu^2 or p mu is no float: at last an infinite loss with probability p."""
     least = _least_probability(mu)
     more = max(p, least)
-    above = Atoms((0.0, 1.0 - more, more), (more, 1.0 - more, 0.0)) if mu > _LARGEST_SHIFT else kind(max(mu, _SMALLEST_SHIFT), more)
-    below = kind(mu if mu <= _LARGEST_SHIFT else _SAFE_SHIFT, p) if mu >= _SMALLEST_SHIFT and p >= least else NO_LOSS.remove
+    above = Atoms((0.0, 1.0 - more, more), (more, 1.0 - more, 0.0)) if mu > _NORMAL.largest else kind(max(mu, _NORMAL.smallest), more)
+    below = kind(mu if mu <= _NORMAL.largest else _NORMAL.safe, p) if mu >= _NORMAL.smallest and p >= least else NO_LOSS.remove
     return above if above == below else rounded_up(above, below)
 
 
