@@ -18,7 +18,7 @@ import numpy as np
 from dp_edgeworth import validation
 from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.pllr import ROUNDED, Pllr
-from dp_edgeworth.losses.rules import Demand, Rule, subsampled_number
+from dp_edgeworth.losses.rules import Demand, Rule, subsampled_number, unsampled_loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,11 +131,7 @@ class Subsampled(Pllr):
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """p times the inner one at log(1 + (e^eps - 1)/p)."""
-        eps = np.asarray(epsilon, float)
-        with np.errstate(all="ignore"):
-            scaled = np.where(eps > 30.0, eps - math.log(self.probability),
-                              np.log1p(np.maximum(np.expm1(np.minimum(eps, 30.0)) / self.probability, -1.0)))
-        inner = self.inner.log_hockey_stick(scaled)
+        inner = self.inner.log_hockey_stick(unsampled_loss(np.asarray(epsilon, float), self.probability))
         return None if inner is None else math.log(self.probability) + inner
 
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
@@ -149,10 +145,8 @@ class Subsampled(Pllr):
             return None if inner is None else np.where(possible, math.log(p) + rest + inner, -np.inf)
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
-        if isinstance(cuts, np.ndarray):  # losses before sampling: log(1 + (e^L - 1) / p)
-            with np.errstate(divide="ignore", over="ignore"):
-                small = np.log1p(np.maximum(np.expm1(np.minimum(cuts, 30.0)) / self.probability, -1.0))
-            cuts = np.where(cuts > 30.0, cuts - math.log(self.probability), small)
+        if isinstance(cuts, np.ndarray):
+            cuts = unsampled_loss(cuts, self.probability)
             cuts = cuts[np.isfinite(cuts)]
         inner = self.inner.cells(cuts, log_tail)
         return None if inner is None else inner.subsampled(self.probability)

@@ -169,6 +169,13 @@ def subsampled_loss(loss: np.ndarray, p: np.ndarray) -> np.ndarray:
     return np.where(loss > 500.0, high, np.where(loss > -1.0, near, low))
 
 
+def unsampled_loss(loss: np.ndarray, p: float) -> np.ndarray:
+    """log(1 + (e^loss - 1) / p), what `subsampled_loss` undoes: within 1e-15 of itself for loss >= 0, -inf where there is none."""
+    with np.errstate(over="ignore", divide="ignore"):
+        near = np.log1p(np.maximum(np.expm1(np.minimum(loss, 30.0)) / p, -1.0))
+        return np.where(loss > 30.0, loss - math.log(p) + np.log1p(-np.exp(-np.maximum(loss, 30.0)) * (1.0 - p)), near)
+
+
 def subsampled_number(loss: float, p: float) -> float:
     """The same for one number; the infinite ones, which are frequent, without an array."""
     if math.isinf(loss):

@@ -4,7 +4,7 @@
     curve_pairs            from such curves to finite pairs, above and below
     sampled_compositions   Poisson sampling of any composition
     selection              the best of a random number of runs
-    worst_case             intervals for compositions with leaves whose event allows many mechanisms
+    whole                  answers for what an accountant has composed, leaves whose event allows many mechanisms among it
     random_allocation      one epoch of it is a curve; several epochs, and others beside it, are finite pairs above and below that curve
     batch_events           which event is random allocation, and shuffled batches
 

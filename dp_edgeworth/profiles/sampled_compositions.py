@@ -11,7 +11,6 @@ The certified curve inside becomes a certified curve of the sampled pair, and th
 from __future__ import annotations
 
 import functools
-import math
 
 import numpy as np
 from dp_accounting import dp_event
@@ -20,26 +19,18 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.mechanisms import sampled
-from dp_edgeworth.losses.mechanisms.registry import (
-    NO_LOSS,
-    NON_PRIVATE,
-    RO,
-    Directions,
-    UnsupportedLeafError,
-    directions,
-    is_samplable,
-    register_mechanism,
-)
+from dp_edgeworth.losses.mechanisms import registry, sampled
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, UnsupportedLeafError
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import unsampled_loss
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
 
 _UP, _DOWN = 1.0 + 1e-14, 1.0 - 1e-14
 
 
-@register_mechanism(dp_event.PoissonSampledDpEvent)
+@registry.register_mechanism(dp_event.PoissonSampledDpEvent)
 def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
     """One mechanism, or Gaussians, as they are; other compositions by their curve."""
     try:
@@ -47,13 +38,13 @@ def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighborin
     except UnsupportedLeafError:
         p, inner = sampled.flattened(event)
         found = list(leaves(inner))
-        if relation is RO:
+        if relation is registry.RO:
             raise
     for leaf, _ in found:
         if not unsampled_output_is_defined(leaf):
             raise UnsupportedLeafError(event, "Subevents of `PoissonSampledDpEvent` must be additive noise, or other mechanisms that "
                                        f"run without a record as they do with it. Found {validation.shown(leaf)}.")
-    counts = contents((directions(leaf, relation), count) for leaf, count in found)
+    counts = contents((registry.directions(leaf, relation), count) for leaf, count in found)
     if p == 0.0 or counts == ():
         return NO_LOSS
     return NON_PRIVATE if counts is None else _sampled_pairs(p, counts)
@@ -63,7 +54,7 @@ def unsampled_output_is_defined(event: dp_event.DpEvent) -> bool:
     """Whether the event says what is released about a record that was not sampled."""
     if isinstance(event, dp_event.RepeatAndSelectDpEvent | dp_event.PoissonSampledDpEvent):
         return all(unsampled_output_is_defined(leaf) for leaf, _ in leaves(event.event))
-    return is_samplable(event) or isinstance(event, dp_event.NonPrivateDpEvent | dp_event.SingleEpochTreeAggregationDpEvent)
+    return registry.is_samplable(event) or isinstance(event, dp_event.NonPrivateDpEvent | dp_event.SingleEpochTreeAggregationDpEvent)
 
 
 @functools.lru_cache(maxsize=64)
@@ -83,22 +74,15 @@ def _sampled_pair(p: float, curves: TwoSided) -> LatticePair:
 def _with_record(p: float, curve: Curve) -> Side:
     """H_p of the module's header; the epsilon inside is rounded so that the bound holds."""
     def upper(eps: np.ndarray) -> np.ndarray:
-        return np.minimum(p * curve.upper(_inside(eps, p) * _DOWN) * _UP, 1.0)
+        return np.minimum(p * curve.upper(unsampled_loss(eps, p) * _DOWN) * _UP, 1.0)
 
     def bracket(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        at = _inside(eps, p)
+        at = unsampled_loss(eps, p)
         lower, _ = curve.bracket(at * _UP)
         _, above = curve.bracket(at * _DOWN)
         return p * lower * _DOWN, np.minimum(p * above * _UP, 1.0)
 
     return Side(upper, bracket, curve.exact)
-
-
-def _inside(eps: np.ndarray, p: float) -> np.ndarray:
-    """log(1 + (e^eps - 1) / p), within 1e-15 of itself."""
-    with np.errstate(over="ignore"):
-        return np.where(eps > 30.0, eps - math.log(p) + np.log1p(-np.exp(-np.maximum(eps, 30.0)) * (1.0 - p)),
-                        np.log1p(np.expm1(np.minimum(eps, 30.0)) / p))
 
 
 def _without_record(p: float, curve: Curve) -> Side:

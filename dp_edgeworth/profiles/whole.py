@@ -1,29 +1,47 @@
 """From what an accountant has composed to proved answers: losses that are known by a curve become what they are in this composition.
 
     epochs of random allocation   alone the curve itself, otherwise pairs above and below it (`random_allocation`)
-    classes of mechanisms         their Renyi curves in one pair, members of the classes from below (`worst_case`)
+    classes of mechanisms         intervals of the worst mechanism that the events allow (`class_leaf`)
     everything else               as it is: straight to `search.answers`
+
+Upper ends with classes: with the pairs of these leaves; with their Renyi curves in one pair; and the conversion of one curve for
+everything, to which leaves that have none add their own K(c) (at most what Renyi accounting proves). The smallest one holds.
+Lower ends: mechanisms that the events allow; the largest one holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
+from dp_edgeworth.losses.class_leaf import ClassLeaf, classes, folded, members
+from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
-from dp_edgeworth.profiles import random_allocation, worst_case
+from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
+from dp_edgeworth.profiles import random_allocation
+from dp_edgeworth.proofs import renyi_bounds
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
+
+Table = Mapping[Pllr, int]
+_ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
+_Ask = Callable[[list[Composition]], Proved]
+_Convert = Callable[[RenyiCurve], Proved]
 
 
 def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float) -> Proved:
     """Intervals of epsilon at these deltas."""
-    return worst_case.epsilon_bounds(_known(pairs, exact=True), deltas, tolerance)
+    return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance),
+                   lambda curve: renyi_bounds.epsilon_bounds(curve, deltas))
 
 
 def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float) -> Proved:
-    """Intervals of delta at these epsilons."""
-    return worst_case.delta_bounds(_known(pairs, exact=True), epsilons, tolerance)
+    """Intervals of delta at these epsilons, which are not negative."""
+    return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance),
+                   lambda curve: renyi_bounds.delta_bounds(curve, epsilons))
 
 
 def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:
@@ -41,3 +59,54 @@ def _known(pairs: PairSums, *, exact: bool) -> PairSums:
     for (remove, add), count in pairs.counts.items():
         found.add(random_allocation.among_others(remove), random_allocation.among_others(add), count)
     return found
+
+
+def _bounds(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
+    pairs = _known(pairs, exact=True)
+    if not pairs.has_classes:
+        return ask(pairs.directions())
+    tables = pairs.tables()
+    found = ask([composition for table in tables for composition in _directions(table)])
+    if any(leaf.curve is not None and leaf.pair is not None for leaf in classes(tables[0])) and not _attained(tables[0]):
+        found = ask([_of_worst(table, use_pairs=False) for table in tables]).met(found)
+    curves = [_whole_curve(table) for table in tables]
+    if None not in curves:
+        ends = [convert(curve) for curve in curves if curve is not None]
+        found = ends[0].larger(ends[-1]).met(found)
+    return found.between(found)  # rounding may make the ends cross
+
+
+def _whole_curve(table: Table) -> RenyiCurve | None:
+    """One curve for everything; None where a leaf without a curve has infinite losses, or no leaf has a curve."""
+    curves: dict[RenyiCurve, int] = {}
+    rest: dict[Pllr, int] = {}
+    for leaf, count in table.items():
+        if isinstance(leaf, ClassLeaf) and leaf.curve is not None:
+            curves[leaf.curve] = curves.get(leaf.curve, 0) + count
+        else:
+            one = leaf.above if isinstance(leaf, ClassLeaf) else leaf
+            rest[one] = rest.get(one, 0) + count
+    if not curves or any(leaf.infinite_mass for leaf in rest):
+        return None
+    if rest:
+        found = Composition(rest).cgf(_ORDERS)
+        curves[Tabulated.of(_ORDERS, found[0] + found[3])] = 1
+    return SumOfCurves.of(curves)
+
+
+def _directions(table: Table) -> list[Composition]:
+    """The direction, and more compositions whose supremum is no larger: of other members of the classes."""
+    if _attained(table):
+        return [Composition(folded(table), exact=True)]
+    more = range(1, max((len(leaf.members) for leaf in classes(table)), default=1))
+    return [_of_worst(table), *(Composition(members(table, number), exact=True) for number in more)]
+
+
+def _of_worst(table: Table, use_pairs: bool = True) -> Composition:
+    return Composition(folded(table, use_pairs), below=Composition(members(table), exact=True))
+
+
+def _attained(table: Table) -> bool:
+    """Whether there is one use of one class, whose pair is its worst case at every epsilon."""
+    (leaf, count), *others = table.items()
+    return not others and count == 1 and isinstance(leaf, ClassLeaf) and leaf.attained

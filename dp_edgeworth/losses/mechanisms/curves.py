@@ -25,20 +25,9 @@ from dp_edgeworth.events.own_events import ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.losses.bounded_range import exponential_mechanism, permute_and_flip
 from dp_edgeworth.losses.class_leaf import ClassLeaf
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.mechanisms import registry
 from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussian, epsilon_delta
-from dp_edgeworth.losses.mechanisms.registry import (
-    AR,
-    NO_LOSS,
-    NON_PRIVATE,
-    RS,
-    Directions,
-    UnsupportedLeafError,
-    both,
-    mirrored,
-    register_if_known,
-    register_mechanism,
-    require,
-)
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, both, mirrored, register_if_known
 from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated, ZeroConcentrated
@@ -48,7 +37,7 @@ _SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squa
 _DOWN = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 
-@register_mechanism(available.ZCDpEvent, samplable=True)
+@registry.register_mechanism(available.ZCDpEvent, samplable=True)
 def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Directions:
     """(xi, rho)-zCDP; with rho = 0 it is pure DP with epsilon xi."""
     rho, xi = validation.at_least_zero("rho", event.rho), validation.at_least_zero("xi", event.xi)
@@ -65,7 +54,7 @@ def zero_concentrated(rho: float, xi: float = 0.0, member: Pllr | None = None) -
     return mirrored(ClassLeaf((member,), ZeroConcentrated(rho, xi)))
 
 
-@register_mechanism(RenyiDpEvent, samplable=True)
+@registry.register_mechanism(RenyiDpEvent, samplable=True)
 def _renyi(event: RenyiDpEvent, relation: NeighboringRelation) -> Directions:
     return renyi(event.orders, event.values)
 
@@ -93,7 +82,7 @@ def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
     return Tabulated.of(orders[kept], values[kept]) if kept.any() else None
 
 
-@register_mechanism(ProfileDpEvent, samplable=True)
+@registry.register_mechanism(ProfileDpEvent, samplable=True)
 def _profile(event: ProfileDpEvent, relation: NeighboringRelation) -> Directions:
     """The pair of its points, which is its own mirror image."""
     pair = pair_of_points(event.epsilons, event.deltas, event.lower_deltas)
@@ -127,7 +116,7 @@ def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Dire
     In one dimension and for an integer sensitivity the pair itself. Otherwise zCDP: for integer shifts D_alpha <= alpha shift^2 / (2
     sigma^2), and shifts of coordinates add up (Canonne, Kamath, Steinke 2020); from below one coordinate that moves alone.
     """
-    require(event, relation, AR, RS)
+    registry.require(event, relation, registry.AR, registry.RS)
     sigma = validation.at_least_zero("sigma", event.sigma)
     sensitivity = validation.at_least_zero("sensitivity", getattr(event, "sensitivity", 1.0))
     dimension = getattr(event, "dimension", None)
@@ -142,7 +131,7 @@ def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Dire
         return discrete_gaussian(event, sigma, whole)
     rho = 0.5 * (sensitivity / sigma) ** 2
     if not 1e-280 < rho < 1e280:
-        raise UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
+        raise registry.UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
                                               f"Found {sensitivity / sigma!r}.")
     return zero_concentrated(rho * (1.0 + 4e-16), 0.0, _one_coordinate(event, sigma, whole))
 
