@@ -3,10 +3,14 @@
     rules                          `Rule`, `Demand`: expectations under a pair, to an accuracy that is asked for
     pllr                           `Pllr`: what every kind of loss says of itself
     operations                     reversing, Poisson sampling, public coins: pairs from pairs
-    gaussian_noise,                the kinds of losses; `sampled_gaussian` has those in which a sampled record is replaced,
-    sampled_gaussian,              `noise_shift` any log-concave noise (`additive_noise` its tails, `noise_knots` where it is cut),
-    laplace_noise, noise_shift,    `atoms` any finite pair, `known_moments` a loss known by four cumulants
-    atoms, known_moments
+    gaussian_noise,                Gaussian noise, a mixture of its shifts, a sampled record replaced; what all of these have in common is
+    sampled_gaussian               in `normal_mixtures`
+    laplace_noise, known_moments   Laplace noise; a loss known by four cumulants
+    finite_pair                    what all pairs with finitely many losses have in common: `atoms` any of them, `lattice_pair` thousands
+    profile_pair, profile_hull     finite pairs that dominate, or are dominated by, what is known by its delta at some epsilons:
+    user_profile, class_leaf,      profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise
+    renyi_curves, bounded_range,   (`additive_noise` its tails, `noise_knots` where it is cut)
+    noise_shift
     mechanisms                     leaf event -> losses of both directions, one registered function per event class
     trapezoid, panels              nodes and weights, with the proof that they are enough
     cells                          a loss as cells of known mass, for sums of positive terms

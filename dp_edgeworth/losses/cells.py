@@ -28,7 +28,7 @@ EXP_ERROR = 1e-15
 MOST_CELLS, _MOST_MASSES = 500_000, 2_000_000  # cells, and cells times normals
 _LEAST = 1e-290  # masses below are not known to any relative accuracy
 _FURTHEST = 37.0  # beyond, normal tails are no floats
-_INVERTED = 20_001  # points between which the loss is inverted
+_INVERTED = 20_001  # points between which the loss is inverted, fewer where there are many normals
 Masses = tuple[np.ndarray, np.ndarray]  # and bounds of their errors
 
 
@@ -93,7 +93,8 @@ def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, st
     count = len(cuts) if isinstance(cuts, np.ndarray) else math.ceil((top + reach - first) * max(1.0, top) / cuts)
     if not 0 < count < MOST_CELLS or count * (len(normals.shifts) + 1) > _MOST_MASSES or reach > _FURTHEST:
         return None
-    edges = np.linspace(first, top + reach, _INVERTED if isinstance(cuts, np.ndarray) else count + 1)
+    points = min(_INVERTED, _MOST_MASSES // len(normals.shifts)) if isinstance(cuts, np.ndarray) else count + 1
+    edges = np.linspace(first, top + reach, points)
     if isinstance(cuts, np.ndarray):
         edges = np.unique(np.concatenate([edges[[0, -1]], np.interp(cuts, normals.loss(edges), edges)]))
     x, loss = np.append(edges, np.inf), np.append(normals.loss(edges), np.inf)
