@@ -3,10 +3,10 @@
     rules                          `Rule`, `Demand`: expectations under a pair, to an accuracy that is asked for
     pllr                           `Pllr`: what every kind of loss says of itself
     operations                     reversing, Poisson sampling, public coins: pairs from pairs
-    gaussian_noise,                Gaussian noise, a mixture of its shifts, a sampled record replaced; what all of these have in common is
-    sampled_gaussian               in `normal_mixtures`
+    gaussian_noise,                Gaussian noise, a mixture of its shifts, a sampled record replaced; what these have in common
+    sampled_gaussian               is in `normal_mixtures`
     laplace_noise, known_moments   Laplace noise; a loss known by four cumulants
-    finite_pair                    what all pairs with finitely many losses have in common: `atoms` any of them, `lattice_pair` thousands
+    finite_pair                    what pairs with finitely many losses have in common: `atoms` any of them, `lattice_pair` many
     profile_pair, profile_hull     finite pairs that dominate, or are dominated by, what is known by its delta at some epsilons:
     user_profile, class_leaf,      profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise
     renyi_curves, bounded_range,   (`additive_noise` its tails, `noise_knots` where it is cut)

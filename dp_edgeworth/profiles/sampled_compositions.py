@@ -11,6 +11,7 @@ The certified curve inside becomes a certified curve of the sampled pair, and th
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 from dp_accounting import dp_event
@@ -24,7 +25,7 @@ from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Direct
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import unsampled_loss
-from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
+from dp_edgeworth.profiles.curve_pairs import Side, Upper, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
 
 _UP, _DOWN = 1.0 + 1e-14, 1.0 - 1e-14
@@ -67,52 +68,32 @@ def _sampled_pairs(p: float, counts: Counts) -> Directions:
 
 
 def _sampled_pair(p: float, curves: TwoSided) -> LatticePair:
-    """The pair in which the second law has the record."""
-    return pair_of_curves(_with_record(p, curves.forward), _without_record(p, curves.backward))
-
-
-def _with_record(p: float, curve: Curve) -> Side:
-    """H_p of the module's header; the epsilon inside is rounded so that the bound holds."""
-    def upper(eps: np.ndarray) -> np.ndarray:
-        return np.minimum(p * curve.upper(unsampled_loss(eps, p) * _DOWN) * _UP, 1.0)
-
-    def bracket(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        at = unsampled_loss(eps, p)
-        lower, _ = curve.bracket(at * _UP)
-        _, above = curve.bracket(at * _DOWN)
-        return p * lower * _DOWN, np.minimum(p * above * _UP, 1.0)
-
-    return Side(upper, bracket, curve.exact)
-
-
-def _without_record(p: float, curve: Curve) -> Side:
-    """H'_p: s = p (1 - odds (e^eps - 1)) with odds = (1 - p) / p; beyond -log(1 - p) there is nothing."""
+    """The pair in which the second law has the record: H_p and H'_p of the module's header."""
     odds = (1.0 - p) / p
 
-    def rest(eps: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return 1.0 - odds * np.expm1(np.minimum(eps, 700.0)) if odds > 0.0 else np.ones(eps.shape)
+    def with_record(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(eps.shape, p), unsampled_loss(eps, p)
 
-    def scaled(eps: np.ndarray, values: np.ndarray, at: np.ndarray, factor: float) -> np.ndarray:
-        result = np.zeros(eps.shape)
-        result[at] = np.minimum(p * rest(eps)[at] * values * factor, 1.0)
-        return result
+    def without_record(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """s = p (1 - odds (e^eps - 1)): beyond eps = -log(1 - p) there is nothing."""
+        used = odds * np.expm1(np.minimum(eps, 700.0))
+        return p * (1.0 - used), eps - np.log1p(-np.where(used < 1.0, used, 0.0))
 
-    def inside(eps: np.ndarray, at: np.ndarray) -> np.ndarray:
-        return eps[at] - np.log1p(-odds * np.expm1(eps[at]))
+    return pair_of_curves(_scaled(with_record, curves.forward), _scaled(without_record, curves.backward))
 
-    def upper(eps: np.ndarray) -> np.ndarray:
-        earlier = np.maximum(eps * (1.0 - 1e-14), 0.0)  # the curve falls: a smaller epsilon pays for the rounding of s
-        at = np.flatnonzero((rest(earlier) > 0.0) & np.isfinite(eps))
-        return scaled(earlier, curve.upper(np.maximum(inside(earlier, at) * _DOWN, 0.0)), at, _UP)
+
+def _scaled(scaling: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], curve: Curve) -> Side:
+    """factor H(e^inside), 0 where the factor is not positive; `scaling` gives both.
+
+    The curve falls: an epsilon that is smaller by 1e-14 of itself pays for their rounding from above, a larger one from below.
+    """
+    def bound(eps: np.ndarray, curve_at: Upper, rounding: float) -> np.ndarray:
+        factor, inside = scaling(eps / rounding)
+        found, used = np.zeros(eps.shape), np.flatnonzero(factor > 0.0)
+        found[used] = np.minimum(factor[used] * curve_at(inside[used] / rounding) * rounding, 1.0)
+        return found
 
     def bracket(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        later = eps * (1.0 + 1e-14)
-        at = np.flatnonzero((rest(later) > 0.0) & np.isfinite(eps))
-        lower, _ = curve.bracket(inside(later, at) * _UP)
-        earlier = np.maximum(eps * (1.0 - 1e-14), 0.0)
-        wide = np.flatnonzero((rest(earlier) > 0.0) & np.isfinite(eps))
-        _, above = curve.bracket(np.maximum(inside(earlier, wide) * _DOWN, 0.0))
-        return scaled(later, lower, at, _DOWN), scaled(earlier, above, wide, _UP)
+        return bound(eps, lambda at: curve.bracket(at)[0], _DOWN), bound(eps, lambda at: curve.bracket(at)[1], _UP)
 
-    return Side(upper, bracket, curve.exact)
+    return Side(lambda eps: bound(eps, curve.upper, _UP), bracket, curve.exact)
