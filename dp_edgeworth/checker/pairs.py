@@ -1,230 +1,209 @@
-"""Which pair of distributions each leaf is, in direction "remove" (Q is with the record); "add" is the reversed pair.
+"""Which pair of distributions each event is, in direction "remove" (Q is with the record); "add" is the reversed pair.
 
-Under REPLACE_ONE every additive noise has twice its sensitivity. Events and relations that are not here have no proof here.
+Under REPLACE_ONE every additive noise has twice its sensitivity. An event that stands for a class of mechanisms is a pair (or a Renyi
+curve) that dominates the class, and from below its members (`Leaf.least`). Events and relations that are not in the tables at the end
+have no proof here.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from flint import arb
 
-from .balls import InputError, UndecidedError, ball
-from .events import Event, checked_event, field, listed, walk
-from .laws import CONSTANT, Leaf, Piece, normal_piece, shifted
+from .balls import InputError, UndecidedError, ball, proved
+from .certificate import Event, field, leaves, listed, numbers
+from .laws import CONSTANT, ONE, ZERO, Leaf, Piece, density
 
-MOST_LEAVES, MOST_ATOMS = 20_000, 2_000
-ZERO = arb(0)
-NON_PRIVATE = Leaf(("not private",), infinite=arb(1), lost=arb(1), mirror=True)
-NOTHING = Leaf(("no loss",), mirror=True)
+SLACK = arb(2) ** -80
+MOST_LEAVES, MOST_ATOMS, MOST_RECORDS, WHOLE = 20_000, 2_000, 10**7, 10**15
+NON_PRIVATE = Leaf(infinite=ONE, lost=ONE, mirror=True)
+NOTHING = Leaf(mirror=True)
 
 
-def composition(tree: object, relation: str) -> tuple[list[tuple[Leaf, int]], arb]:
-    """The leaves of direction "remove", equal ones together, and the variance of all Gaussian leaves: mu^2 times count, added up.
-
-    (Gaussians compose to one: e^{mu_1^2 (s^2 - s) / 2} e^{mu_2^2 (s^2 - s) / 2}.)
-    """
-    found: dict[tuple[object, ...], tuple[Leaf, int]] = {}
-    variance = arb(0)
-    for event, count in walk(tree):
-        leaf = leaf_of(event, relation)
-        if leaf.variance is not None:
-            variance += count * leaf.variance
-        elif leaf is not NOTHING:
-            found[leaf.key] = (leaf, count + found.get(leaf.key, (leaf, 0))[1])
-        if len(found) > MOST_LEAVES:
+def composition(tree: object, relation: str) -> list[tuple[Leaf, int]]:
+    """The leaves of direction "remove" with their counts, equal ones together."""
+    found: dict[str, tuple[Leaf, int]] = {}
+    for event, count in leaves(tree):
+        key = json.dumps(event, sort_keys=True)
+        if key not in found and len(found) == MOST_LEAVES:
             raise UndecidedError(f"there are more than {MOST_LEAVES} distinct leaves")
-    return list(found.values()), variance
+        leaf, before = found.get(key) or (leaf_of(event, relation), 0)
+        found[key] = (leaf, before + count)
+    return [(leaf, count) for leaf, count in found.values() if leaf is not NOTHING]
 
 
 def leaf_of(event: Event, relation: str) -> Leaf:
     """The pair of a leaf event; UndecidedError for events and relations without a proof here."""
-    if event["type"] not in _READERS:
-        raise UndecidedError(f"`{event['type'][:60]}` is not among the leaves with a proof")
-    return _READERS[event["type"]](event, relation)
-
-
-def _require(event: Event, relation: str, *allowed: str) -> None:
-    if relation not in allowed:
-        raise UndecidedError(f"`{event['type']}` has no pair under {relation}")
+    kind = event["type"]
+    if kind not in PAIRS:
+        raise UndecidedError(f"`{kind[:60]}` is not among the leaves with a proof")
+    relations, pair = PAIRS[kind]
+    if relation not in relations:
+        raise UndecidedError(f"`{kind}` has no pair under {relation}")
+    return pair(event, relation)
 
 
 # ---- Gaussian noise ----
 
 
-def _inverse(noise: float) -> arb:
-    return 1 / ball(noise)
-
-
-def _square(noise: float, factor: int = 1) -> arb | None:
-    """(sensitivity / noise)^2; None without noise."""
-    return arb(0) if math.isinf(noise) else (factor * _inverse(noise)) ** 2 if noise else None
-
-
-def _gaussian_leaf(variance: arb | None) -> Leaf:
-    """N(0, 1) against N(mu, 1): M(s) = e^{mu^2 (s^2 - s) / 2}."""
-    if variance is None:
+def _gaussian(square: arb | None) -> Leaf:
+    """N(0, 1) against N(mu, 1), mu^2 = square; None is no noise."""
+    if square is None:
         return NON_PRIVATE
-    return NOTHING if variance.is_zero() else Leaf(("gaussian",), variance=variance, mirror=True)
+    return NOTHING if square.is_zero() else Leaf(variance=square, mirror=True)
+
+
+def _square(event: Event, name: str = "noise_multiplier") -> arb | None:
+    """(1 / noise)^2; None without noise."""
+    noise = field(event, name, 0)
+    return ZERO if math.isinf(noise) else 1 / ball(noise) ** 2 if noise else None
 
 
 def _factor(relation: str) -> int:
+    """How far a record moves an additive query, in units of its sensitivity."""
     return 2 if relation == "REPLACE_ONE" else 1
 
 
-def _gaussian(event: Event, relation: str) -> Leaf:
-    return _gaussian_leaf(_square(field(event, "noise_multiplier", 0), _factor(relation)))
+def _times(factor: int, square: arb | None) -> arb | None:
+    return None if square is None else factor * square
 
 
 def _tree_aggregation(event: Event, relation: str) -> Leaf:
     """A record touches at most bit_length(steps) nodes of one tree: a Gaussian of that squared sensitivity."""
-    _require(event, relation, "REPLACE_SPECIAL")
     steps = event.get("step_counts")
-    numbers = [steps] if isinstance(steps, int) else listed(event, "step_counts")
-    most = max([0, *(field({**event, "step_counts": k}, "step_counts", 0, 10**15, whole=True) for k in numbers)])
-    square = _square(field(event, "noise_multiplier", 0))
-    return NOTHING if not most else _gaussian_leaf(None if square is None else square * most.bit_length())
+    counts = numbers({**event, "step_counts": [steps] if isinstance(steps, int) else listed(event, "step_counts")}, "step_counts", 0,
+                     WHOLE, whole=True)
+    most, square = max([0, *counts]), _square(event)
+    return _gaussian(_times(most.bit_length(), square)) if most else NOTHING
 
 
-def _inner_square(event: Event) -> arb | None:
+def _inner_square(tree: object) -> arb | None:
     """Squared shift of the one Gaussian that a composition of Gaussians is, for one record; None if it is not private."""
-    total = arb(0)
-    for leaf, count in walk(event):
-        if leaf["type"] == "NonPrivateDpEvent":
-            return None
-        if leaf["type"] != "GaussianDpEvent":
-            raise UndecidedError(f"sampling of `{leaf['type'][:60]}` is not among the leaves with a proof")
-        square = _square(field(leaf, "noise_multiplier", 0))
+    total = ZERO
+    for event, count in leaves(tree):
+        if event["type"] not in ("GaussianDpEvent", "NonPrivateDpEvent"):
+            raise UndecidedError(f"sampling of `{event['type'][:60]}` is not among the leaves with a proof")
+        square = None if event["type"] == "NonPrivateDpEvent" else _square(event)
         if square is None:
             return None
         total += count * square
     return total
 
 
-def _sampled_gaussian(square: arb | None, p: arb, relation: str, key: tuple[object, ...]) -> Leaf:
-    """Poisson sampling with 0 < p <= 1 of a Gaussian, `square` the squared shift of one record.
+def _sampled_gaussian(square: arb | None, p: arb, relation: str) -> Leaf:
+    """Poisson sampling with 0 <= p <= 1 of a Gaussian, `square` the squared shift of one record.
 
-    One record more: N(0, 1) against (1-p) N(0, 1) + p N(mu, 1). One record replaced: (1-p) N(0, 1) + p N(-mu, 1) against (1-p) N(0,
-    1) + p N(mu, 1), the worst of two records at distance 2 mu, which is its own mirror image.
+    One record replaced: (1-p) N(0, 1) + p N(-mu, 1) against (1-p) N(0, 1) + p N(mu, 1), the worst of two records at distance 2 mu,
+    which is its own mirror image.
     """
-    if square is None:
-        return NON_PRIVATE
-    if square.is_zero() or p.is_zero():
-        return NOTHING
-    replaced = relation == "REPLACE_ONE"
+    if p.is_zero() or square is None or square.is_zero():
+        return NOTHING if p.is_zero() else _gaussian(square)
     if (p - 1).is_zero():
-        return _gaussian_leaf(square * 4 if replaced else square)
-    mu = square.sqrt()
-    up = (shifted(1 - p, arb(0)), shifted(p, mu))
-    down = (shifted(1 - p, arb(0)), shifted(p, -mu))
-    return Leaf(("sampled", *key), pieces=(Piece(down if replaced else CONSTANT, up),), mirror=replaced)
+        return _gaussian(_factor(relation) ** 2 * square)
+    leaf = _sampled(_gaussian(square), p)
+    if relation != "REPLACE_ONE":
+        return leaf
+    up = leaf.pieces[0].q
+    return Leaf(pieces=(Piece(tuple((a, -b) for a, b in up), up),), mirror=True)
 
 
-def _sampled(event: Event, relation: str) -> Leaf:
-    """Probabilities of nested samplings multiply; then Gaussians, or one Laplace, discrete Laplace or mixture."""
-    p, key = arb(1), []
-    while event["type"] == "PoissonSampledDpEvent":
-        share = field(event, "sampling_probability", 0, 1)
-        p, event = p * ball(share), checked_event(event.get("event"))
-        key.append(share)
-    contents = list(walk(event))
-    if not contents or p.is_zero():
-        return NOTHING
-    if len(contents) == 1 and contents[0][1] == 1:
-        event = contents[0][0]
-        if event["type"] == "PoissonSampledDpEvent":
-            raise UndecidedError("sampling of a composed sampling is not among the leaves with a proof")
-        if event["type"] in _SAMPLED:
-            _require(event, relation, "ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")
-            return _SAMPLED[event["type"]](event, relation, p, tuple(key))
-    return _sampled_gaussian(_inner_square(event), p, relation, (tuple(key), _text(contents)))
+def _poisson(event: Event, relation: str) -> Leaf:
+    """Probabilities of nested samplings multiply; then any Gaussians, or one leaf of `SAMPLED`."""
+    p, inner = ONE, event
+    while inner["type"] == "PoissonSampledDpEvent":
+        p *= ball(field(inner, "sampling_probability", 0, 1))
+        contents = list(leaves(inner.get("event")))
+        if p.is_zero() or not contents:
+            return NOTHING
+        if len(contents) > 1 or contents[0][1] > 1 or contents[0][0]["type"] == "GaussianDpEvent":
+            return _sampled_gaussian(_inner_square(inner["event"]), p, relation)
+        inner = contents[0][0]
+    leaf = leaf_of(inner, relation) if inner["type"] in ("NonPrivateDpEvent", *SAMPLED) else None
+    if leaf is None or relation == "REPLACE_ONE":
+        raise UndecidedError(f"sampling of `{inner['type'][:60]}` under {relation} is not among the leaves with a proof")
+    if leaf in (NON_PRIVATE, NOTHING) or (p - 1).is_zero():
+        return leaf
+    return _sampled(leaf, p)
 
 
-def _text(contents: list[tuple[Event, int]]) -> str:
-    return repr([(event["type"], event.get("noise_multiplier"), count) for event, count in contents])
+def _sampled(leaf: Leaf, p: arb) -> Leaf:
+    """One record more, 0 < p < 1: (P, Q) becomes (P, (1-p) P + p Q), whatever they are."""
+    if not leaf.variance.is_zero():
+        return _sampled(Leaf(pieces=(density(leaf.variance),)), p)
+    rest, least = 1 - p, leaf.least
+    atoms = [(a, rest * a + p * b) for a, b in leaf.atoms] + [(leaf.lost, rest * leaf.lost)] * (not leaf.lost.is_zero())
+    pieces = [replace(part, q=tuple((a + w.log(), b) for w, terms in ((rest, part.p), (p, part.q)) for a, b in terms))
+              for part in leaf.pieces]
+    return Leaf(tuple(atoms), tuple(pieces), p * leaf.infinite, least=least and (lambda share: _sampled(least(share), p)))
 
 
-def _mixture(event: Event, relation: str, p: arb | None = None, key: tuple[object, ...] = ()) -> Leaf:
-    """N(0, 1) against sum_k w_k N(s_k / sigma, 1), the weights divided by their sum; sampling adds a shift 0 of probability 1 - p."""
-    _require(event, relation, "ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")
+def _mixture(event: Event, relation: str) -> Leaf:
+    """N(0, 1) against sum_k w_k N(s_k / sigma, 1), the weights divided by their sum."""
     noise = field(event, "standard_deviation", 0)
-    weights, shifts = listed(event, "sampling_probs"), listed(event, "sensitivities")
-    probabilities = [field({**event, "sampling_probs": w}, "sampling_probs", 0, 1) for w in weights]
-    if not weights or len(weights) != len(shifts) or not math.isclose(math.fsum(probabilities), 1, rel_tol=1e-8):
+    weights, shifts = numbers(event, "sampling_probs", 0, 1), numbers(event, "sensitivities", 0)
+    if not weights or len(weights) != len(shifts) or not math.isclose(math.fsum(weights), 1, rel_tol=1e-8):
         raise InputError("`sampling_probs` must be as many as `sensitivities` and sum to 1.")
     if len(weights) > MOST_ATOMS:
         raise UndecidedError(f"a mixture has more than {MOST_ATOMS} parts")
-    used = [(field({**event, "sensitivities": s}, "sensitivities", 0), w) for s, w in zip(shifts, probabilities, strict=True) if w > 0]
+    used = [(s, ball(w)) for s, w in zip(shifts, weights, strict=True) if w > 0]
     if noise == 0 or any(math.isinf(s) for s, _ in used):
         return NON_PRIVATE if any(s for s, _ in used) else NOTHING
-    total, p = sum((ball(w) for _, w in used), arb(0)), arb(1) if p is None else p
-    gathered = {0: 1 - p}
+    gathered: dict[float, arb] = {}
     for s, w in used:
-        gathered[s] = gathered.get(s, arb(0)) + p * ball(w) / total
-    if math.isinf(noise) or not any(gathered.keys() - {0}):
-        return NOTHING
-    terms = [shifted(w, ball(s) / ball(noise)) for s, w in gathered.items() if not w.is_zero()]
-    if len(terms) == 1:
-        return _gaussian_leaf(terms[0][1] ** 2)
-    return Leaf(("mixture", noise, tuple(sorted(map(repr, used))), key), pieces=(normal_piece(tuple(terms)),))
+        gathered[s] = gathered.get(s, ZERO) + w
+    total = sum(gathered.values(), ZERO)
+    scale = ZERO if math.isinf(noise) else 1 / ball(noise)
+    terms = [((w / total).log() - (s * scale) ** 2 / 2, s * scale) for s, w in ((ball(s), w) for s, w in gathered.items())]
+    if len(terms) == 1 or scale.is_zero():
+        return _gaussian(terms[0][1] ** 2)
+    return Leaf(pieces=(Piece(CONSTANT, tuple(terms)),))
 
 
 def _without_replacement(event: Event, relation: str) -> Leaf:
     """A fixed-size sample, one record replaced: the symmetric pair whose losses above 0 are those of Poisson sampling with p = size
     / n and twice the shift (x > mu/2), those below 0 their mirror image, with what mass is left, (1-p) erf(mu / sqrt 8), at 0.
 
-    That pair has the larger of the two directions' curves as its own, at every epsilon (drop-in contract, last paragraph).
+    One of the two directions of that Poisson-sampled pair has the larger delta, (P, (1-p) P + p Q) for eps >= 0: its curve is that of
+    the losses above 0, and the symmetric pair has it in both directions.
     """
-    _require(event, relation, "REPLACE_ONE")
-    size = field(event, "source_dataset_size", 1, 10**15, whole=True)
+    size = field(event, "source_dataset_size", 1, WHOLE, whole=True)
     sample = field(event, "sample_size", 0, size, whole=True)
-    square = _inner_square(checked_event(event.get("event")))
-    if square is None or sample == size:
-        return NON_PRIVATE if square is None and sample else NOTHING if not sample else _gaussian_leaf(square and square * 4)
-    if not sample or square.is_zero():
-        return NOTHING
-    p, mu = ball(sample) / size, 2 * square.sqrt()
-    above = Piece(CONSTANT, (shifted(1 - p, arb(0)), shifted(p, mu)), low=mu / 2)
+    square = _times(4, _inner_square(event.get("event")))
+    if not sample or square is None or square.is_zero() or sample == size:
+        return _gaussian(square) if sample else NOTHING
+    p, mu = ball(sample) / size, square.sqrt()
+    above = replace(_sampled(_gaussian(square), p).pieces[0], low=mu / 2)
     rest = (1 - p) * (mu / arb(8).sqrt()).erf()
-    key = ("without replacement", sample, size, _text(list(walk(event["event"]))))
-    return Leaf(key, ((rest, rest),), (above, above.reversed()), mirror=True)
+    return Leaf(((rest, rest),), (above, above.reversed()), mirror=True)
 
 
 def _truncated(event: Event, relation: str) -> Leaf:
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089): if so the record displaces another one, a
-    replacement of twice the shift with the conditional probability of being in the batch; otherwise plain Poisson sampling.
-
-    P(Bin(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
-    """
-    size = field(event, "dataset_size", 0, 10**15, whole=True)
-    p = ball(field(event, "sampling_probability", 0, 1))
-    batch = field(event, "truncated_batch_size", 0, 10**15, whole=True)
-    square = _square(field(event, "noise_multiplier", 0))
-    key = ("truncated", size, event["sampling_probability"], batch, event["noise_multiplier"], relation)
+    replacement of twice the shift with the conditional probability of being in the batch; otherwise plain Poisson sampling."""
+    size, batch = (field(event, name, 0, WHOLE, whole=True) for name in ("dataset_size", "truncated_batch_size"))
+    p, square = ball(field(event, "sampling_probability", 0, 1)), _square(event)
     if not batch or not size or p.is_zero():
         return NOTHING
-    plain = _sampled_gaussian(square, p, relation, key)
-    if square is None or batch > size - 1 or square.is_zero():
-        return plain
-    if size > 10**7:
-        raise UndecidedError("truncated batches of more than 10^7 records take too long")
+    if square is None or square.is_zero() or batch > size - 1:
+        return _sampled_gaussian(square, p, relation)
+    if (p - 1).is_zero():  # always full
+        return _sampled_gaussian(4 * square, ball(batch) / size, "REPLACE_ONE")
+    if size > MOST_RECORDS:
+        raise UndecidedError(f"truncated batches of more than {MOST_RECORDS} records take too long")
     full = _binomial_tail(batch, size - 1, p)
-    conditional = _binomial_tail(batch + 1, size, p) * batch / full / size
-    if plain.variance is not None:  # p = 1: always full
-        conditional, full = ball(batch) / size, arb(1)
-        return _sampled_gaussian(square * 4, conditional, "REPLACE_ONE", key)
-    displaced = _sampled_gaussian(square * 4, conditional, "REPLACE_ONE", key)
-    pieces = (displaced.pieces[0].scaled(full), plain.pieces[0].scaled(1 - full))
-    return Leaf(key, pieces=pieces, mirror=relation == "REPLACE_ONE")
+    parts = (full, _sampled_gaussian(4 * square, _binomial_tail(batch + 1, size, p) * batch / full / size, "REPLACE_ONE")), (
+        1 - full, _sampled_gaussian(square, p, relation))
+    return Leaf(pieces=tuple(replace(leaf.pieces[0], weight=w) for w, leaf in parts), mirror=relation == "REPLACE_ONE")
 
 
 def _binomial_tail(k: int, n: int, p: arb) -> arb:
-    """P(Bin(n, p) >= k), k >= 1."""
-    if k > n:
-        return arb(0)
-    value = p.beta_lower(arb(k), arb(n - k + 1), 1)
-    if not value.is_finite() or value.rel_accuracy_bits() < 40:
+    """P(Bin(n, p) >= k), k >= 1: the regularised incomplete beta function I_p(k, n - k + 1)."""
+    value = p.beta_lower(arb(k), arb(n - k + 1), 1) if k <= n else ZERO
+    if not value.is_finite() or (k <= n and value.rel_accuracy_bits() < 40):
         raise UndecidedError("the probability of a full batch is not known accurately")
     return value
 
@@ -232,102 +211,178 @@ def _binomial_tail(k: int, n: int, p: arb) -> arb:
 # ---- other noise ----
 
 
-def _laplace_leaf(t: arb | None, p: arb, key: tuple[object, ...]) -> Leaf:
-    """Noise e^{-|x|}/2 moved by t, sampled with probability p. Under P the ratio is e^{-t} with probability 1/2, e^{t} with probability
-    e^{-t}/2, and e^{2x - t} with density e^{-x}/2 on 0 < x < t; sampling makes 1 - p + p r of a ratio r."""
-    if t is None:
-        return NON_PRIVATE
-    if t.is_zero():
-        return NOTHING
-    sampled = not (p - 1).is_zero()
-    low, high = (p * (sign * t).exp() + (1 - p) for sign in (-1, 1))
-    terms = (((1 - p).log(), arb(0)),) * sampled + ((p.log() - t, arb(2)),)
-    half = arb(1) / 2
-    atoms = ((half, half * low), (half * (-t).exp(), half * (-t).exp() * high))
-    return Leaf(("laplace", *key), atoms, (Piece(CONSTANT, terms, arb(0), t, -1),), mirror=not sampled)
-
-
-def _laplace(event: Event, relation: str, p: arb | None = None, key: tuple[object, ...] = ()) -> Leaf:
+def _laplace(event: Event, relation: str) -> Leaf:
     noise = field(event, "noise_multiplier", 0)
-    shift = arb(0) if math.isinf(noise) else _factor(relation) * _inverse(noise) if noise else None
-    return _laplace_leaf(shift, arb(1) if p is None else p, (noise, key))
+    return NON_PRIVATE if noise == 0 else NOTHING if math.isinf(noise) else _shifted_laplace(_factor(relation) / ball(noise))
 
 
-def _permute_and_flip(event: Event, relation: str) -> Leaf:
-    """At most the loss of Laplace noise of scale 1 / epsilon."""
-    epsilon = field(event, "epsilon", 0)
-    return NON_PRIVATE if math.isinf(epsilon) else _laplace_leaf(ball(epsilon), arb(1), ("permute and flip", epsilon))
+def _shifted_laplace(t: arb) -> Leaf:
+    """Noise e^{-|x|}/2 moved by t. Under P the loss is -t with probability 1/2, t with probability e^{-t}/2, and 2x - t with density
+    e^{-x}/2 on 0 < x < t."""
+    half, far = ONE / 2, (-t).exp() / 2
+    return Leaf(((half, far), (far, half)), (Piece(CONSTANT, ((-t, arb(2)),), ZERO, t, -1),), mirror=True)
 
 
-def _discrete_laplace(event: Event, relation: str, p: arb | None = None, key: tuple[object, ...] = ()) -> Leaf:
+def _discrete_laplace(event: Event, relation: str) -> Leaf:
     """P(x) proportional to e^{-a |x|} on the integers, moved by s: losses a (2k - s), k = 0..s, with P-masses 1 / (1 + e^-a),
-    tanh(a/2) e^{-a k}, e^{-a s} / (1 + e^-a). Sampling makes 1 - p + p r of a ratio r."""
+    tanh(a/2) e^{-a k}, e^{-a s} / (1 + e^-a)."""
     noise = field(event, "noise_parameter", 0)
-    s = _factor(relation) * field(event, "sensitivity", 0, MOST_ATOMS, whole=True)
+    s = _factor(relation) * field(event, "sensitivity", 0, WHOLE, whole=True)
     if noise == 0 or math.isinf(noise) or not s:
         return NON_PRIVATE if s else NOTHING
+    if s > MOST_ATOMS:
+        raise UndecidedError(f"discrete Laplace noise has more than {MOST_ATOMS} losses")
     a = ball(noise)
     side = 1 / (1 + (-a).exp())
     masses = [side, *((a / 2).tanh() * (-a * k).exp() for k in range(1, s)), (-a * s).exp() * side]
-    if p is None or (p - 1).is_zero():
-        atoms = tuple(zip(masses, masses[::-1], strict=True))
-        return Leaf(("discrete laplace", noise, s), atoms, lattice=(-s * a, 2 * a, tuple(range(s + 1))), mirror=True)
-    atoms = tuple((m, m * (1 - p + p * (a * (2 * k - s)).exp())) for k, m in enumerate(masses))
-    return Leaf(("sampled discrete laplace", noise, s, key), atoms, lattice=_two_points(atoms))
-
-
-def _two_points(atoms: tuple[tuple[arb, arb], ...]) -> tuple[arb, arb, tuple[int, ...]] | None:
-    """Two losses are a lattice."""
-    if len(atoms) != 2:
-        return None
-    low, high = ((q / p).log() for p, q in atoms)
-    return (low, high - low, (0, 1))
+    return Leaf(tuple(zip(masses, masses[::-1], strict=True)), grid=(-s * a, 2 * a), mirror=True)
 
 
 def _randomized_response(event: Event, relation: str) -> Leaf:
     """k buckets, a uniform answer with probability r: the own bucket has 1 - r + r/k, every other r/k; the neighbour's answer, or a
     uniform one under REPLACE_SPECIAL."""
-    _require(event, relation, "REPLACE_ONE", "REPLACE_SPECIAL")
-    noise, k = field(event, "noise_parameter", 0, 1), field(event, "num_buckets", 1, 10**15, whole=True)
-    if k == 1 or noise == 1:
-        return NOTHING
-    if noise == 0:
-        return NON_PRIVATE
+    noise, k = field(event, "noise_parameter", 0, 1), field(event, "num_buckets", 1, WHOLE, whole=True)
+    if k == 1 or noise in (0, 1):
+        return NON_PRIVATE if k > 1 and noise == 0 else NOTHING
     other = ball(noise) / k
     own = 1 - ball(noise) + other
     if relation == "REPLACE_SPECIAL":
-        atoms = ((arb(k - 1) / k, (k - 1) * other), (arb(1) / k, own))
-        return Leaf(("randomized response", noise, k, relation), atoms, lattice=_two_points(atoms))
+        return Leaf(((arb(k - 1) / k, (k - 1) * other), (ONE / k, own)))
     loss = (own / other).log()
-    three = ((own, other), ((k - 2) * other,) * 2, (other, own))
-    return _symmetric(("randomized response", noise, k), loss, three)
+    return Leaf(((other, own), (own, other), *[((k - 2) * other,) * 2] * (k > 2)), grid=(loss, loss) if k > 2 else None, mirror=True)
 
 
-def _symmetric(key: tuple[object, ...], loss: arb, three: tuple[tuple[arb, arb], ...], mass: arb = ZERO) -> Leaf:
-    """Losses -loss, 0, loss; those without mass left out; infinite with probability `mass`."""
-    used = [(pair, k) for k, pair in enumerate(three) if not pair[0].is_zero()]
-    lattice = (-loss, loss, tuple(k for _, k in used))
-    return Leaf(key, tuple(pair for pair, _ in used), infinite=mass, lost=mass, lattice=lattice, mirror=True)
+# ---- classes of mechanisms ----
 
 
 def _epsilon_delta(event: Event, relation: str) -> Leaf:
     """Infinite loss with probability delta, otherwise +-epsilon as randomised response with e^eps / (1 + e^eps): dominates any
-    (epsilon, delta)."""
-    epsilon, delta = field(event, "epsilon", 0), field(event, "delta", 0, 1)
-    if math.isinf(epsilon) or delta == 1:
+    (epsilon, delta) and is one of them."""
+    epsilon, delta = field(event, "epsilon", 0), ball(field(event, "delta", 0, 1))
+    if math.isinf(epsilon) or (delta - 1).is_zero():
         return NON_PRIVATE
-    e, rest = ball(epsilon), 1 - ball(delta)
-    high, low = rest / (1 + (-e).exp()), rest / (1 + e.exp())
-    if e.is_zero():
-        return Leaf(("delta", delta), ((rest, rest),), infinite=ball(delta), lost=ball(delta), mirror=True) if delta else NOTHING
-    return _symmetric(("epsilon delta", epsilon, delta), e, ((high, low), (arb(0), arb(0)), (low, high)), ball(delta))
+    if epsilon == 0:
+        return Leaf(((1 - delta, 1 - delta),), infinite=delta, lost=delta, mirror=True) if not delta.is_zero() else NOTHING
+    high, low = ((1 - delta) / (1 + (-sign * ball(epsilon)).exp()) for sign in (1, -1))
+    return Leaf(((high, low), (low, high)), infinite=delta, lost=delta, mirror=True)
 
 
-_SAMPLED: dict[str, Callable[..., Leaf]] = {
-    "LaplaceDpEvent": _laplace, "DiscreteLaplaceDpEvent": _discrete_laplace, "MixtureOfGaussiansDpEvent": _mixture}
-_READERS: dict[str, Callable[[Event, str], Leaf]] = {
-    "GaussianDpEvent": _gaussian, "SingleEpochTreeAggregationDpEvent": _tree_aggregation, "PoissonSampledDpEvent": _sampled,
-    "SampledWithoutReplacementDpEvent": _without_replacement, "TruncatedSubsampledGaussianDpEvent": _truncated,
-    "LaplaceDpEvent": _laplace, "PermuteAndFlipDpEvent": _permute_and_flip, "DiscreteLaplaceDpEvent": _discrete_laplace,
-    "RandomizedResponseDpEvent": _randomized_response, "EpsilonDeltaDpEvent": _epsilon_delta, "MixtureOfGaussiansDpEvent": _mixture,
-    "NonPrivateDpEvent": lambda event, relation: NON_PRIVATE}
+def _permute_and_flip(event: Event, relation: str) -> Leaf:
+    """At most the loss of Laplace noise of shift e = epsilon. From below two candidates: the first one wins with probability
+    e^{-s e} / 2, with the record 1 - e^{-(1 - s) e} / 2, where s in [0, 1] is the share of the gap."""
+    epsilon = field(event, "epsilon", 0)
+    if epsilon == 0 or math.isinf(epsilon):
+        return NON_PRIVATE if epsilon else NOTHING
+    e = ball(epsilon)
+
+    def two_candidates(share: arb) -> Leaf:
+        few, rest = (-share * e).exp() / 2, ((share - 1) * e).exp() / 2
+        return Leaf(((few, 1 - rest), (1 - few, rest)))
+
+    return replace(_shifted_laplace(e), least=two_candidates)
+
+
+def _exponential(event: Event, relation: str) -> Leaf:
+    """Bounded range e (Durfee, Rogers 2019; Dong, Durfee, Rogers 2020): the loss lies in [t - e, t] for some t in [0, e].
+
+    Given t the worst case is two atoms, P-masses (1 - e^{t-e}) e^{-t} / (1 - e^{-e}) at t and (1 - e^{-t}) / (1 - e^{-e}) at t - e: the
+    members. The supremum over t of their profiles is that of a loss with density proportional to e^{-l/2} on [-e, e] under P, which
+    here is l = 2x - e with density e^{-x} / (1 - e^{-e}) on 0 < x < e; it dominates. Its Renyi curve is larger than the largest of the
+    members', k(c) = (c+1) g((c+1) e / 2) - c g(c e / 2) - g(e / 2), g(y) = log(sinh(y) / y), which holds too.
+    """
+    epsilon = field(event, "epsilon", 0)
+    if epsilon == 0 or math.isinf(epsilon):
+        return NON_PRIVATE if epsilon else NOTHING
+    e = ball(epsilon)
+    whole = 1 - (-e).exp()
+
+    def g(y: arb) -> arb:
+        return (y.sinh() / y).log()
+
+    def two_atoms(share: arb) -> Leaf:
+        t = share * e
+        high, low = (1 - (t - e).exp()) / whole, (1 - (-t).exp()) / whole
+        return Leaf(((high * (-t).exp(), high), (low, low * (t - e).exp())))
+
+    return Leaf(pieces=(Piece(CONSTANT, ((-e, arb(2)),), ZERO, e, -1, 2 / whole),), mirror=True, least=two_atoms,
+                curve=lambda c: (c + 1) * g((c + 1) * e / 2) - c * g(c * e / 2) - g(e / 2))
+
+
+def _zero_concentrated(event: Event, relation: str) -> Leaf:
+    """(xi, rho)-zCDP: k(c) = c (xi + rho (c + 1)). From below the Gaussian with mu^2 = 2 rho."""
+    rho, xi = field(event, "rho", 0), field(event, "xi", 0) if "xi" in event else 0
+    if math.isinf(rho) or math.isinf(xi) or rho == xi == 0:
+        return NON_PRIVATE if rho or xi else NOTHING
+    return Leaf(mirror=True, curve=lambda c: c * (ball(xi) + ball(rho) * (c + 1)), least=lambda share: _gaussian(2 * ball(rho)))
+
+
+def _renyi(event: Event, relation: str) -> Leaf:
+    """Divergences of some orders. K(c) = log E_Q[e^{c l}] is convex and K(0) = 0, so between them k is the chord of c D_{c+1}; beyond
+    them nothing is known, and nothing from below."""
+    orders, values = numbers(event, "orders", 1), numbers(event, "values", 0)
+    if len(orders) != len(values) or any(a >= b for a, b in zip([1, *orders], orders, strict=False)) or math.inf in orders:
+        raise InputError("`orders` must be increasing numbers above 1, as many as `values`.")
+    table = [(ZERO, ZERO)] + [(ball(a) - 1, (ball(a) - 1) * ball(d)) for a, d in zip(orders, values, strict=True) if d < math.inf]
+
+    def curve(c: arb) -> arb:
+        for (left, low), (right, high) in zip(table, table[1:], strict=False):
+            if proved(left <= c) and proved(c <= right):
+                return low + (high - low) * (c - left) / (right - left)
+        raise UndecidedError("a tilt is beyond the orders of a Renyi curve")
+
+    return Leaf(mirror=True, curve=curve, least=lambda share: NOTHING)
+
+
+def _profile(event: Event, relation: str) -> Leaf:
+    """delta(eps_j) <= u_j for all neighbours. With x = e^eps, H(x) = sup Q(S) - x P(S) is convex, non-increasing, H(0) = 1, and
+    H(1/x) <= 1 - 1/x + u/x at the mirrored points; so it lies below the chords of any of these points, constant beyond the last one.
+
+    That is the profile of the pair with P(R = x_j) = change of slope at x_j, P(R = 0) = 1 + slope at 0, Q(R = inf) = last value, if its
+    masses are proved not negative (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022; SLACK, by which every u_j is raised, keeps masses
+    that would be 0 from looking negative). Nothing is known from below.
+    """
+    epsilons, deltas = numbers(event, "epsilons", -1e300, 1e300), numbers(event, "deltas", 0, 1)
+    if len(epsilons) != len(deltas) or any(a >= b for a, b in zip(epsilons, epsilons[1:], strict=False)) or not epsilons:
+        raise InputError("`epsilons` must be increasing numbers, as many as `deltas`.")
+    points = [(ZERO, ONE)]
+    for epsilon, delta in zip(epsilons, deltas, strict=True):
+        x, u = ball(epsilon).exp(), ball(delta) + SLACK
+        points += [(x, u)] + [(1 / x, 1 - (1 - u) / x)] * (epsilon != 0)
+    hull: list[tuple[arb, arb]] = []
+    for point in sorted(points, key=lambda point: (float(point[0]), float(point[1]))):
+        while len(hull) > 1 and not proved(_slope(hull[-2], hull[-1]) < _slope(hull[-1], point)):
+            hull.pop()
+        hull += [point] * (not hull or (proved(hull[-1][0] < point[0]) and proved(hull[-1][1] > point[1])))
+    slopes = [_slope(a, b) for a, b in zip(hull, hull[1:], strict=False)] + [ZERO]
+    masses = [(right - left, x) for left, right, (x, _) in zip(slopes[:-1], slopes[1:], hull[1:], strict=True)]
+    lost, infinite = 1 + slopes[0], hull[-1][1]
+    if not proved(lost >= 0) or not proved(infinite >= 0) or not all(proved(p > 0) for p, _ in masses):
+        raise UndecidedError("the masses of a profile's pair are not known to be positive")
+    return Leaf(tuple((p, x * p) for p, x in masses), infinite=infinite, lost=lost, mirror=True, least=lambda share: NOTHING)
+
+
+def _slope(first: tuple[arb, arb], second: tuple[arb, arb]) -> arb:
+    return (second[1] - first[1]) / (second[0] - first[0])
+
+
+ANY = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
+ONE_MORE, REPLACED, SPECIAL = (ANY[0], ANY[2]), (ANY[1],), (ANY[2],)
+SAMPLED = ("LaplaceDpEvent", "DiscreteLaplaceDpEvent", "MixtureOfGaussiansDpEvent", "ExponentialMechanismDpEvent")
+PAIRS: dict[str, tuple[tuple[str, ...], Callable[[Event, str], Leaf]]] = {
+    "NonPrivateDpEvent": (ANY, lambda event, relation: NON_PRIVATE),
+    "GaussianDpEvent": (ANY, lambda event, relation: _gaussian(_times(_factor(relation) ** 2, _square(event)))),
+    "SingleEpochTreeAggregationDpEvent": (SPECIAL, _tree_aggregation),
+    "PoissonSampledDpEvent": (ANY, _poisson),
+    "SampledWithoutReplacementDpEvent": (REPLACED, _without_replacement),
+    "TruncatedSubsampledGaussianDpEvent": (ANY, _truncated),
+    "MixtureOfGaussiansDpEvent": (ONE_MORE, _mixture),
+    "LaplaceDpEvent": (ANY, _laplace),
+    "DiscreteLaplaceDpEvent": (ANY, _discrete_laplace),
+    "RandomizedResponseDpEvent": ((*REPLACED, *SPECIAL), _randomized_response),
+    "EpsilonDeltaDpEvent": (ANY, _epsilon_delta),
+    "PermuteAndFlipDpEvent": (ANY, _permute_and_flip),
+    "ExponentialMechanismDpEvent": (ANY, _exponential),
+    "ZCDpEvent": (ANY, _zero_concentrated),
+    "RenyiDpEvent": (ANY, _renyi),
+    "ProfileDpEvent": (ANY, _profile),
+}
