@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
@@ -27,7 +27,8 @@ from .balls import InputError, UndecidedError, ball, proved, working_bits
 from .certificate import Claim, read
 from .contour import Counted, delta_bounds, infinite_mass, largest_sum
 from .laws import ONE, ZERO, Leaf, delta_of_one, density
-from .pairs import NON_PRIVATE, NOTHING, composition
+from .mechanisms import NON_PRIVATE, NOTHING
+from .pairs import composition
 from .transforms import validated
 
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
@@ -73,7 +74,7 @@ def check(claim: Claim, progress: Progress = lambda text: None, most_seconds: fl
             raise
         except UndecidedError as error:
             upper, lower, reasons = UNDECIDED, UNDECIDED, [f"Undecided, as {error}."]
-        except (ArithmeticError, ValueError, MemoryError) as error:  # a ball without a number, a number without a float
+        except (ArithmeticError, ValueError, MemoryError, RecursionError) as error:  # a ball without a number, a number without a float
             upper, lower, reasons = UNDECIDED, UNDECIDED, [f"Undecided, as {type(error).__name__}: {error}"[:200] + "."]
     return Verification(upper, lower, tuple(reasons), bits, time.monotonic() - start)
 
@@ -83,8 +84,9 @@ def _ends(claim: Claim, progress: Progress) -> tuple[str, str, list[str]]:
     leaves, share = composition(claim.event, claim.relation), claim.hints.get("share")
     member = ball(share) if isinstance(share, float) and 0 <= share <= 1 else ONE / 2
     above = claim.lower if claim.upper is None else claim.upper
-    points = [(above, claim.given), (claim.lower, claim.given)] if claim.quantity == "epsilon" else [(claim.given, above), (claim.given, claim.lower)]
-    epsilons, (high, low) = [ball(e) for e, _ in points], [ball(d) for _, d in points]
+    epsilons, (high, low) = [ball(above), ball(claim.lower)], [ball(claim.given)] * 2
+    if claim.quantity == "delta":
+        epsilons, (high, low) = [ball(claim.given)] * 2, [ball(above), ball(claim.lower)]
     sides: list[Bounds] = []
     reasons: list[str] = []
     for name in ("remove", "add")[: 1 if all(leaf.mirror for leaf, _ in leaves) else 2]:
@@ -108,7 +110,7 @@ def _verdict(good: bool) -> str:
     return PROVED if good else UNDECIDED
 
 
-def _bounds(name: str, leaves: Counted, epsilons: list[arb], hints: dict[str, object], progress: Progress, reasons: list[str]) -> Bounds:
+def _bounds(name: str, leaves: Counted, epsilons: list[arb], hints: dict[str, Any], progress: Progress, reasons: list[str]) -> Bounds:
     """Bounds of delta at every epsilon in one direction; 0 and 1 where nothing is proved. Adds a sentence to the reasons."""
     leaves = [(leaf, count) for leaf, count in leaves if leaf is not NOTHING]
     if any(leaf is NON_PRIVATE for leaf, _ in leaves):

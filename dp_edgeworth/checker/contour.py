@@ -11,13 +11,14 @@ h, y = J h, T = 2 pi / h, V the variance of all Gaussian leaves, t = tau^2 the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from flint import acb, arb
 
 from .balls import UndecidedError, ball, kappa, proved
 from .decay import bound
 from .laws import ONE, ZERO, Leaf
-from .transforms import Line, Transform
+from .transforms import Transform
 
 Counted = list[tuple[Leaf, int]]
 
@@ -33,7 +34,7 @@ def infinite_mass(leaves: Counted) -> arb:
     return -sum((count * (-leaf.infinite).log1p() for leaf, count in leaves if not leaf.infinite.is_zero()), ZERO).expm1()
 
 
-def delta_bounds(leaves: Counted, line: Line, epsilons: list[arb], progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
+def delta_bounds(leaves: Counted, line: Any, epsilons: list[arb], progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
     """Lower and upper bound of delta at each epsilon.
 
     Theorem. For any c > 0, h > 0, J >= 1, tau >= 0, with the parts of `Contour`:   S - cut - alias - price  <=  G  <=  S + cut + calm
@@ -59,7 +60,7 @@ def delta_bounds(leaves: Counted, line: Line, epsilons: list[arb], progress: Cal
 class Contour:
     """F on the line, and the bounds of everything that the finite sum leaves out."""
 
-    def __init__(self, leaves: Counted, line: Line, progress: Callable[[str], None]):
+    def __init__(self, leaves: Counted, line: Any, progress: Callable[[str], None]):
         self.line, self.c, self.lattice = line, ball(line.c), leaves[0][0].lattice if line.lattice else None
         variance = sum((count * leaf.variance for leaf, count in leaves), ZERO)
         self.square = variance + ball(line.tau) ** 2
@@ -118,8 +119,8 @@ class Contour:
 
             f(z) = F(z) g [e^{-z y*} / (1 - e^{-z g}) - e^{eps - (z + 1) y*} / (1 - e^{-(z + 1) g})]:
 
-        the brackets are the sums over n >= 0 of e^{-z y} (1 - e^{eps - y}), y = y* + n g, and (1/N) sum_{j < N} e^{z_j (Y - y)} is e^{c k
-        T} where Y = y + k T with an integer k, otherwise 0; so (1/N) sum_j f(z_j) / g = sum_k e^{ckT} G(eps + kT).
+        the brackets are the sums over n >= 0 of e^{-z y} (1 - e^{eps - y}), y = y* + n g, and (1/N) sum_{j < N} e^{z_j (Y - y)} is
+        e^{ckT} where Y = y + k T with an integer k, otherwise 0; so (1/N) sum_{j < N} f(z_j) / g = sum_k e^{ckT} G(eps + kT).
         """
         if self.lattice is None:
             terms = [f * (-z * epsilon).exp() / (z * (z + 1)) for f, z in zip(self.f, self.z, strict=True)]
@@ -148,8 +149,8 @@ class Contour:
 
     def alias(self, epsilon: arb) -> arb:
         """sum over k != 0 of e^{ckT} G(eps + kT): for either sign of k at most kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1)
-        with any c' on that side of c (Chernoff's bound of every term, and a geometric series); 0 on the right where no sum exceeds eps +
-        T. G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
+        with any c' on that side of c (Chernoff's bound of every term, and a geometric series); 0 on the right where no sum exceeds
+        eps + T. G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
         """
         period, total = 2 * arb.pi() / self.step, ZERO
         for tilt in (self.line.low, self.line.high):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from flint import acb, arb
@@ -68,14 +69,13 @@ def spread(piece: Piece, places: tuple[arb, arb], cells: int, sigma: arb, y: arb
 
 def floor(piece: Piece, low: arb, high: arb, sigma: arb) -> arb:
     """Lower bound of b S_P e^{sigma l} / l' on an interval, from balls that cover it."""
-    least = None
+    floors = []
     for k in range(PARTS):
         x = (low + (high - low) * k / PARTS).union(low + (high - low) * (k + 1) / PARTS)
         below = log_sum(piece.p, x)
         log_size = piece.log_base(x) + below + sigma * (log_sum(piece.q, x) - below)
-        here = (piece.weight * log_size.exp() / piece.slope(x).abs_upper()).lower()
-        least = here if least is None else least.min(here)
-    return ZERO.max(least)
+        floors.append((piece.weight * log_size.exp() / piece.slope(x).abs_upper()).lower())
+    return ZERO.max(functools.reduce(arb.min, floors))
 
 
 def sinc_sup(u: arb) -> arb:

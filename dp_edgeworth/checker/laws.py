@@ -11,11 +11,12 @@ Masses of intervals are closed forms; M(s) = E_P[e^{s l}] is `transforms`'.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flint import acb, arb
+from flint import arb
 
 from .balls import UndecidedError, normal_mass, proved
 
@@ -81,7 +82,8 @@ class Piece:
 
     def slope(self, x: arb) -> arb:
         """l'(x): d/dx log sum_i e^{a_i + b_i x} is the mean of the b_i with weights e^{a_i + b_i x}."""
-        return sum((sign * b * (a + b * x - log_sum(terms, x)).exp() for sign, terms in ((1, self.q), (-1, self.p)) for a, b in terms), ZERO)
+        signed = [(sign * b, a + b * x - log_sum(terms, x)) for sign, terms in ((1, self.q), (-1, self.p)) for a, b in terms]
+        return sum((b * log.exp() for b, log in signed), ZERO)
 
     def top(self) -> arb | None:
         """The supremum of the loss, its limit at `high`: finite at infinity if S_Q is constant and S_P keeps a constant term."""
@@ -132,12 +134,7 @@ class Leaf:
     def largest_loss(self) -> arb | None:
         """Upper bound of the finite losses; None if there is none."""
         tops = [(q / p).log() for p, q in self.atoms] + [piece.top() for piece in self.pieces]
-        if not tops or any(top is None for top in tops):
-            return None
-        found = tops[0]
-        for top in tops[1:]:
-            found = found.max(top)
-        return found
+        return None if None in tops or not tops else functools.reduce(arb.max, tops)  # type: ignore[arg-type]
 
 
 def density(square: arb) -> Piece:
@@ -162,9 +159,9 @@ def delta_of_one(leaf: Leaf, epsilon: arb) -> arb:
 
 
 def _crossing(piece: Piece, epsilon: arb) -> arb:
-    """The lower end of a piece if the loss is >= eps on all of it; else a ball that contains the x with l(x) = eps, as l < eps is proved
-    at one end of the ball and l > eps at the other. Bisection as long as that can be proved; not in the middle, where the crossing of
-    a symmetric pair may be exactly."""
+    """The lower end of a piece if the loss is >= eps on all of it; else a ball that contains the x with l(x) = eps, as l < eps is
+    proved at one end of the ball and l > eps at the other. Bisection as long as that can be proved; not in the middle, where the
+    crossing of a symmetric pair may be exactly."""
     if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
         return piece.low
     low = piece.low if piece.low is not None else _outwards(arb(-1), lambda x: proved(piece.loss(x) < epsilon))

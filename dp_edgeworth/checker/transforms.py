@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
 
 from flint import acb, acb_mat, arb, ctx
 
@@ -23,57 +25,37 @@ RHO = 3  # of the Bernstein ellipses
 FRESH = 32  # powers of a phase are started afresh after so many multiplications
 
 
-@dataclass(frozen=True)
-class Line:
-    """Hints for one direction: where the sum of `contour` is taken, and how its ends are bounded. They choose between theorems that are
-    true for all of them; `validated` checks what these ask for.
-
-    Attributes:
-      c, step, last: c > 0, h > 0 and J: the points are c + i j h, j = 0..J; with J = 0 there is Chernoff's bound at c alone.
-      low, high: 0 <= low < c < high, for the aliases on either side. tau: >= 0, the smoothing.
-      lattice: the losses are on one lattice, whose step replaces h.
-      reach: standard deviations kept beyond the components of Q. nodes, digits: of the quadrature rules.
-      split: losses above about this one are the lively part of a leaf (`below`: those below it), the rest is calm; None: all are calm.
-        turn: angle of the shifted contour, < 3 < pi. blur: width of the window between the parts, in units of the contour's height.
-      rare: leave out the outcomes in which all losses are calm; the tilt `calm` >= 0 bounds them.
-      cells: without a split, cells per piece of the other bound.
-    """
-
-    c: float
-    high: float
-    low: float = 0.0
-    step: float = 1.0
-    last: int = 0
-    tau: float = 0.0
-    lattice: bool = False
-    reach: float = 10.0
-    nodes: int = 32
-    digits: float = 64.0
-    split: float | None = None
-    turn: float = 1.0
-    blur: float = 0.5
-    below: bool = False
-    rare: bool = False
-    calm: float = 0.0
-    cells: int = 0
+LEAST, MOST = 1e-300, 1e15
+HINTS: dict[str, tuple[type, float, float, Any]] = {  # kind, least, largest, default
+    "c": (float, LEAST, MOST, None),  # the points are c + i j h, j = 0..J
+    "step": (float, LEAST, MOST, 1.0),  # h; on a lattice pi / (J spacing) instead
+    "last": (int, 0, 200_000, 0),  # J; with 0 there is Chernoff's bound at c alone
+    "lattice": (bool, 0, 1, False),  # the losses are on one lattice
+    "low": (float, 0, MOST, 0.0),  # low < c < high: tilts for the aliases on either side
+    "high": (float, LEAST, MOST, None),
+    "tau": (float, 0, MOST, 0.0),  # smoothing
+    "reach": (float, LEAST, 200, 10.0),  # standard deviations kept beyond the components of Q
+    "nodes": (int, 8, 512, 32),  # of a panel
+    "digits": (float, 8, 2000, 64.0),  # binary, of the quadrature rules
+    "split": (float, -MOST, MOST, None),  # losses above about this are the lively part of a leaf, the rest is calm; None: all are calm
+    "below": (bool, 0, 1, False),  # those below it are lively
+    "turn": (float, LEAST, 3, 1.0),  # angle of the shifted contour, < pi
+    "blur": (float, 0.1, 10, 0.5),  # width of the window between the parts, in units of the contour's height
+    "rare": (bool, 0, 1, False),  # leave out the outcomes in which all losses are calm
+    "calm": (float, 0, MOST, 0.0),  # tilt that bounds them
+    "cells": (int, 0, 200, 0),  # without a split, cells per piece of the other bound
+}
 
 
-def validated(hint: object) -> Line:
-    """The line of a hint, if it satisfies what the theorems ask for."""
-    try:
-        line = Line(**hint) if isinstance(hint, dict) else None
-    except TypeError:
-        line = None
-    kinds = {"int": int, "bool": bool}
-    if line is None or not all(type(getattr(line, field.name)) is kinds.get(str(field.type), float) or (field.name, line.split) == ("split", None)
-                               for field in fields(Line)):
+def validated(hint: object) -> Any:
+    """A line: the hints for one direction, which choose between theorems that are true for all of them, within what those ask for."""
+    if not isinstance(hint, dict) or hint.keys() - HINTS.keys():
         raise UndecidedError(f"there is no hint of this checker for this direction: {str(hint)[:200]}")
-    reals = [getattr(line, field.name) for field in fields(Line) if isinstance(getattr(line, field.name), float)]
-    if not (all(abs(x) < 1e15 for x in reals) and 0 <= line.low < line.c < line.high and line.c > 0 and line.step > 0 and line.tau >= 0
-            and line.calm >= 0 and 0 < line.turn < 3 and 0.1 <= line.blur <= 10 and 0 < line.reach <= 200 and 8 <= line.digits <= 2000
-            and 0 <= line.last <= 200_000 and 8 <= line.nodes <= 512 and 0 <= line.cells <= 200
-            and not (line.cells and line.split is not None) and not (line.rare and line.split is None)):
-        raise UndecidedError(f"the hints are not within the bounds of the theorems: {str(line)[:300]}")
+    line = SimpleNamespace(**{name: hint.get(name, default) for name, (_, _, _, default) in HINTS.items()})
+    good = all((type(getattr(line, name)) is kind and least <= getattr(line, name) <= most) or (name, line.split) == ("split", None)
+               for name, (kind, least, most, _) in HINTS.items())
+    if not good or not line.low < line.c < line.high or (line.split is not None and line.cells) or (line.split is None and line.rare):
+        raise UndecidedError(f"the hints are not within the bounds of the theorems: {str(hint)[:300]}")
     return line
 
 
@@ -114,8 +96,8 @@ class Panel:
         """Theorem. If f is analytic within the Bernstein ellipse of [-1, 1] whose semi-axes add up to rho, and |f| <= m there, then the
         n-point Gauss-Legendre sum, n >= 2, is within (64/15) m rho^{-2n} / (1 - rho^-2) of the integral.
 
-        Proof. f = sum_k a_k T_k, |a_k| <= 2 m rho^-k. The sum is exact for k < 2n and, like the integral, 0 for odd k; for even k >= 4 the
-        integral of T_k is at most 2 / 15, the sum at most 2, so the error is at most sum over even k >= 2n of 2 m rho^-k (2 + 2/15).
+        Proof. f = sum_k a_k T_k, |a_k| <= 2 m rho^-k. The sum is exact for k < 2n and, like the integral, 0 for odd k; for even k >= 4
+        the integral of T_k is at most 2/15, the sum at most 2, so the error is at most the sum over even k >= 2n of 2 m rho^-k (32/15).
         The ellipse lies in the box, on which log_sum has proved the loss analytic, and |e^{s l}| <= e^{sigma Re l + |Im s| |Im l|}.
         """
         constant = (arb(64) / 15 / (1 - arb(RHO) ** -2)).log() - 2 * nodes * arb(RHO).log()
@@ -135,10 +117,10 @@ def _panel(piece: Piece, window: Window | None, low: arb, high: arb) -> Panel:
 
 
 class Rule:
-    """Nodes (loss, P-weight) of one piece, and the bound of what they leave out. `tilts`: (sigma, largest |Im s|, of the calm part?) for
-    which panels are made fine enough; any others are as right, with a larger error."""
+    """Nodes (loss, P-weight) of one piece, and the bound of what they leave out. `tilts`: (sigma, largest |Im s|, of the calm part?)
+    for which panels are made fine enough; any others are as right, with a larger error."""
 
-    def __init__(self, piece: Piece, line: Line, tilts: list[tuple[float, float, bool]]):
+    def __init__(self, piece: Piece, line: Any, tilts: list[tuple[float, float, bool]]):
         self.piece, self.nodes, (self.low, self.high) = piece, line.nodes, ends(piece, line)
         if not proved(self.low < self.high):
             raise UndecidedError("what is left of a piece after cutting it off is empty")
@@ -148,7 +130,8 @@ class Rule:
         self.panels = self._refined(tilts, line.digits)
         if len(self.panels) * line.nodes * (len(piece.p) + len(piece.q)) > MOST_TERMS:
             raise UndecidedError(f"a quadrature rule would need more than {MOST_TERMS} exponentials")
-        places = [(panel.middle + panel.radius * t, panel.radius * w) for panel in self.panels for t, w in _legendre(line.nodes, ctx.prec)]
+        legendre = _legendre(line.nodes, ctx.prec)
+        places = [(panel.middle + panel.radius * t, panel.radius * w) for panel in self.panels for t, w in legendre]
         below = [log_sum(piece.p, x) for x, _ in places]
         self.losses = [log_sum(piece.q, x) - log for (x, _), log in zip(places, below, strict=True)]
         self.weights = [piece.weight * w * (piece.log_base(x) + log).exp() for (x, w), log in zip(places, below, strict=True)]
@@ -157,13 +140,14 @@ class Rule:
 
     def _refined(self, tilts: list[tuple[float, float, bool]], digits: float) -> list[Panel]:
         """Panels that are halved until they are fine enough (a guess in doubles; any panels that cover the interval are right)."""
-        goals = [(*map(arb, tilt[:2]), tilt[2], scale - digits * math.log(2.0)) for tilt, scale in zip(tilts, self._log_scales(tilts), strict=True)]
+        goals = [(arb(sigma), arb(frequency), calm, scale - digits * math.log(2.0))
+                 for (sigma, frequency, calm), scale in zip(tilts, self._log_scales(tilts), strict=True)]
         waiting, done = _divided(self.low, self.high, 8), []
         while waiting:
             low, high = waiting.pop()
             try:
                 panel = _panel(self.piece, self.window, low, high)
-                fine = all(float(panel.log_error(self.nodes, *tilt)) <= goal for *tilt, goal in goals)
+                fine = all(float(panel.log_error(self.nodes, sigma, y, calm)) <= goal for sigma, y, calm, goal in goals)
             except UndecidedError:
                 fine = False
             if fine:
@@ -231,7 +215,7 @@ def _powers(angle: arb, count: int) -> list[acb]:
     return found[:count]
 
 
-def ends(piece: Piece, line: Line) -> tuple[arb, arb]:
+def ends(piece: Piece, line: Any) -> tuple[arb, arb]:
     """The ends of a piece; where it has none, `reach` beyond the components of Q, less for those of small weight (any are right)."""
     places = [0.0, 0.0]
     for a, b in piece.q if not piece.lean else ():
@@ -249,7 +233,7 @@ def height_of(piece: Piece, turn: float) -> arb:
     return (ball(turn) / steepest).lower()
 
 
-def _window(piece: Piece, line: Line, low: arb, high: arb) -> Window | None:
+def _window(piece: Piece, line: Any, low: arb, high: arb) -> Window | None:
     """Centred where the loss is about `split` (bisection in doubles: any centre is right)."""
     if line.split is None or piece.lean:
         return None
@@ -263,7 +247,7 @@ def _window(piece: Piece, line: Line, low: arb, high: arb) -> Window | None:
 class Transform:
     """M(s) of one leaf and of its calm part, cut off as the line says; `step` is h."""
 
-    def __init__(self, leaf: Leaf, line: Line, step: arb):
+    def __init__(self, leaf: Leaf, line: Any, step: arb):
         self.leaf, self.line, self.step = leaf, line, step
         frequency = float(step.mid()) * line.last
         tilts = [(line.c + 1, frequency, False)]

@@ -5,8 +5,7 @@ import pytest
 from flint import arb
 
 from dp_edgeworth.checker import pairs
-from dp_edgeworth.checker.balls import working_bits
-from dp_edgeworth.checker.balls import ball
+from dp_edgeworth.checker.balls import ball, working_bits
 from dp_edgeworth.checker.transforms import Transform, validated
 
 mp.mp.dps = 40  # the parameters below are made when this file is imported
