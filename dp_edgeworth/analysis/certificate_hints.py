@@ -109,11 +109,10 @@ class Sketch:
             return math.inf, 0.0, 2.0 * c
         below = (sizes[left] - log_target + 0.1) / (c - tilts[left])
         above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
-        return (
-            max(float(below.min()), float(above.min()), 0.1 / c),
-            float(tilts[left][np.argmin(below)]),
-            float(tilts[right][np.argmin(above)]),
-        )
+        high, right_period = float(tilts[right][np.argmin(above)]), float(above.min())
+        if not square and (self.top - epsilon) * (1.0 + 1e-9) < right_period:  # no sum is beyond one period
+            high, right_period = 1.1 * c, (self.top - epsilon) * (1.0 + 1e-9)
+        return max(float(below.min()), right_period, 0.1 / c), float(tilts[left][np.argmin(below)]), high
 
     def spread(self, c: float, cells: int, ys: np.ndarray) -> np.ndarray:
         """log of prod (M - D)^m / M^m at every frequency, in the checker's notation."""
@@ -273,7 +272,9 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
     plans: list[dict[str, Any]] = []
     if sketch.variance > 0.0:
         plans.append({"y": math.sqrt(2.0 * depth / sketch.variance)})
-    tau = math.sqrt(0.15 * slack / (c * (c + 1.0)))
+    curvature = (sketch.log_mgf(1.1 * c) - 2.0 * sketch.log_mgf(c) + sketch.log_mgf(0.9 * c)) / (0.1 * c) ** 2
+    log_density = height - 0.5 * math.log(2.0 * math.pi * max(curvature, 1e-300))
+    tau = math.exp(0.5 * min(math.log(0.15) + log_target + 2.0 - log_density, 0.0))  # the price is tau^2 times the density
     plans.append({"y": math.sqrt(2.0 * (depth + 2.0) / (tau * tau + sketch.variance)), "tau": tau})
     ys = np.geomspace(1.0, 1e7, 200) / sketch.scale
     for cells in (4, 6, 9, 14, 24, 48):

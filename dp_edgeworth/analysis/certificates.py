@@ -170,7 +170,7 @@ def certificate_of(
 
 
 def _with_more_points(certificate: Certificate) -> Certificate:
-    """The same certificate with longer lines where it is not proved otherwise, while trying is quick."""
+    """The same certificate with longer lines, more cells, less smoothing where it is not proved otherwise, while trying is quick."""
     hints = json.loads(certificate.hints)
     for _ in range(5):
         result = verify(certificate, most_seconds=_QUICK)
@@ -178,7 +178,9 @@ def _with_more_points(certificate: Certificate) -> Certificate:
         if result.proved or "refuted" in (result.upper, result.lower) or not lines or result.seconds > _QUICK:
             break
         for hint in lines:
-            hint["last"] = min(math.ceil(1.4 * hint["last"]) + 1, 200_000)
+            hint["last"] = min(math.ceil(1.5 * hint["last"]) + 1, 200_000)
+            hint.update({"cells": min(math.ceil(1.4 * hint["cells"]), 200)} if "cells" in hint else {})
+            hint.update({"tau": hint["tau"] / 1.5} if "tau" in hint else {})
         certificate = dataclasses.replace(certificate, hints=json.dumps(hints))
     return certificate
 
