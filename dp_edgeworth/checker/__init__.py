@@ -16,7 +16,7 @@ from .balls import InputError, UndecidedError
 from .certificate import MOST_BYTES, Claim, read
 from .checking import PROVED, REFUTED, UNDECIDED, Verification, check, verify
 
-VERSION = "2"
+VERSION = "1"
 
 __all__ = ["MOST_BYTES", "PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "check",
            "read", "verify"]
