@@ -104,7 +104,7 @@ class Sketch:
         without calm outcomes."""
         tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
         sizes = _log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
-        left, right = tilts < 0.99 * c, tilts > 1.01 * c
+        left, right = tilts < 0.99 * c, (tilts > 1.01 * c) & (tilts < 20.0 * c)
         if not right.any() or not left.any():
             return math.inf, 0.0, 2.0 * c
         below = (sizes[left] - log_target + 0.1) / (c - tilts[left])

@@ -56,12 +56,14 @@ def tree_aggregation(event: Event, relation: str) -> Leaf:
 def mixture(event: Event, relation: str) -> Leaf:
     """N(0, 1) against sum_k w_k N(s_k / sigma, 1), the weights divided by their sum."""
     noise = field(event, "standard_deviation", 0)
-    weights, shifts = numbers(event, "sampling_probs", 0, 1), numbers(event, "sensitivities", 0)
+    weights, shifts = numbers(event, "sampling_probs", 0, 1), numbers(event, "sensitivities", -math.inf)
     if not weights or len(weights) != len(shifts) or not math.isclose(math.fsum(weights), 1, rel_tol=1e-8):
         raise InputError("`sampling_probs` must be as many as `sensitivities` and sum to 1.")
     if len(weights) > MOST_ATOMS:
         raise UndecidedError(f"a mixture has more than {MOST_ATOMS} parts")
     used = [(s, ball(w)) for s, w in zip(shifts, weights, strict=True) if w > 0]
+    if any(s < 0 for s, _ in used):
+        raise InputError("`sensitivities` must not be negative where the probability is not 0.")
     if noise == 0 or any(math.isinf(s) for s, _ in used):
         return NON_PRIVATE if any(s for s, _ in used) else NOTHING
     gathered: dict[float, arb] = {}
