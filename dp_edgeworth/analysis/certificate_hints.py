@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # python-flint is an extra
 
 _TURNS = (0.25, 0.5, 1.0, 1.6)
 _MOST_FREQUENCIES = 60_000
+_LARGEST_TILT = 4e14
 
 
 class Sketch:
@@ -46,11 +47,8 @@ class Sketch:
             else math.inf
         )
         self.scale = max(epsilon, self._spread(), 1e-12)
-        self.tilts = (
-            np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale)
-            if self.top == math.inf
-            else np.geomspace(1e-3, 1e13, 260) / min(1.0, self.scale)
-        )
+        tilts = np.geomspace(1e-3, 3e3, 120) if self.top == math.inf else np.geomspace(1e-3, 1e13, 260)
+        self.tilts = np.unique(np.minimum(tilts / min(1.0, self.scale), _LARGEST_TILT))
         self.log_mgfs = self._log_mgf(self.tilts)
         parts = [part for parts in self.densities for part in parts if not part.lean]
         self.sides = [
