@@ -134,7 +134,8 @@ def test_sampling_of_the_exponential_mechanism():
 def test_a_hundred_exponential_mechanisms():
     """0.1 at delta 1e-6: 2.40020 by the exact Renyi curve, 2.24525 by the best fixed member (CHANGELOG, found in doubles)."""
     event = {"type": "SelfComposedDpEvent", "count": 100, "event": {**EXPONENTIAL, "epsilon": 0.1}}
-    hints = {"share": 0.58, "remove": {"c": 9.7, "high": 20.0}, "remove member": {"lattice": True, "c": 12.0, "high": 30.0, "last": 100}}
+    lattice = {"lattice": True, "c": 12.0, "high": 30.0, "last": 100}
+    hints = {"share": 0.58, "remove": {"c": 9.7, "high": 20.0}, "remove member": lattice}
     assert verdicts(event, "2.245", "2.4003", given="1e-6", **hints) == ("proved", "proved")
     assert verdicts(event, "2.246", "2.4001", given="1e-6", **hints) == ("undecided", "undecided")
     assert verdicts(event, "2.41", "2.24", given="1e-6", **hints) == ("refuted", "refuted")
