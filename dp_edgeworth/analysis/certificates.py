@@ -292,6 +292,6 @@ def _targets(claim: Certificate, interval: Interval, accountant: EdgeworthInterv
     if not math.isfinite(high):
         return _Target(interval.estimate, given, 0.0, (low, high)), above, below
     if at_high.estimate == 0.0:  # beyond the largest loss: only the lower end needs a proof
-        return _Target(low, at_low.estimate, 1.0 - given / at_low.estimate if at_low.estimate else 0.0, (low, high)), above, below
+        return below._replace(ends=(low, high)), above, below
     rooms = [1.0 - at_high.estimate / given if given else 0.0] + ([at_low.estimate / given - 1.0] if low else [])
     return _Target(interval.estimate, given, min(rooms), (low, high)), above, below
