@@ -191,4 +191,5 @@ def read_rows(path: Path) -> list[VerifiedRow]:
     """The rows of a CSV that `run` wrote."""
     kinds = {field.name: str(field.type) for field in fields(VerifiedRow)}
     lines = [line for line in report.read_table(path) if None not in line.values()]
-    return [VerifiedRow(**{name: report.parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    rows = [{name: report.parsed(line[name], kind) for name, kind in kinds.items()} for line in lines]
+    return [VerifiedRow(**{**row, "exact": str(row["exact"]) == "True"}) for row in rows]

@@ -20,13 +20,16 @@ if TYPE_CHECKING:  # python-flint is an extra
 
 _TURNS = (0.25, 0.5, 1.0, 1.6)
 _MOST_FREQUENCIES = 60_000
+_LARGEST_TILT = 4e14
 
 
 class Sketch:
     """One direction of a composition in doubles."""
 
-    def __init__(self, leaves: list[tuple[Leaf, int]], variance: float, reach: float, epsilon: float):
-        self.variance, self.reach = variance, reach
+    def __init__(self, leaves: list[tuple[Leaf, int]], reach: float, epsilon: float):
+        self.variance, self.reach = math.fsum(count * float(leaf.variance.mid()) for leaf, count in leaves), reach
+        variance, leaves = self.variance, [(leaf, count) for leaf, count in leaves if leaf.variance.is_zero()]
+        self.curves = [leaf.curve for leaf, _ in leaves]
         self.counts = np.array([float(count) for _, count in leaves])
         self.densities = [[Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
         self.atoms = [
@@ -37,18 +40,15 @@ class Sketch:
             (np.concatenate([atoms[:, 0], *(d.log_weight for d in parts)]), np.concatenate([atoms[:, 1], *(d.loss for d in parts)]))
             for atoms, parts in zip(self.atoms, self.densities, strict=True)
         ]
-        bounded = not variance and all(part.lean for parts in self.densities for part in parts)
+        bounded = not variance and not any(self.curves) and all(part.lean for parts in self.densities for part in parts)
         self.top = (
             sum(count * float(losses.max()) for count, (_, losses) in zip(self.counts, self.rules, strict=True))
             if bounded
             else math.inf
         )
-        self.scale = max(epsilon, self._spread())
-        self.tilts = (
-            np.geomspace(1e-3, 3e3, 120) / min(1.0, self.scale)
-            if self.top == math.inf
-            else np.geomspace(1e-3, 1e13, 260) / min(1.0, self.scale)
-        )
+        self.scale = max(epsilon, self._spread(), 1e-12)
+        tilts = np.geomspace(1e-3, 3e3, 120) if self.top == math.inf else np.geomspace(1e-3, 1e13, 260)
+        self.tilts = np.unique(np.minimum(tilts / min(1.0, self.scale), _LARGEST_TILT))
         self.log_mgfs = self._log_mgf(self.tilts)
         parts = [part for parts in self.densities for part in parts if not part.lean]
         self.sides = [
@@ -62,8 +62,8 @@ class Sketch:
         total = self.variance
         for count, (weights, losses) in zip(self.counts, self.rules, strict=True):
             mass = np.exp(weights + losses)
-            total += count * float(mass @ (losses - mass @ losses / mass.sum()) ** 2)
-        return max(math.sqrt(total), 1e-12)
+            total += 0.0 if not len(mass) else count * float(mass @ (losses - mass @ losses / mass.sum()) ** 2)
+        return math.sqrt(total)
 
     def _log_mgf(self, tilts: np.ndarray) -> np.ndarray:
         tilts = np.atleast_1d(tilts)
@@ -72,14 +72,22 @@ class Sketch:
             total = total + count * special.logsumexp(weights + (tilts[:, None] + 1.0) * losses, axis=1)
         return total
 
+    def chernoff(self, epsilon: float) -> tuple[float, float]:
+        """The best tilt, and the log of its bound, with Renyi curves where they are smaller."""
+        tilts = self.tilts
+        for points in (33, 33, 0):
+            logs = _log_kappa(tilts) + 0.5 * self.variance * (tilts**2 + tilts) - tilts * epsilon
+            for count, (weights, losses), curve in zip(self.counts, self.rules, self.curves, strict=True):
+                found = special.logsumexp(weights + (tilts[:, None] + 1.0) * losses, axis=1) if len(losses) else math.inf
+                logs = logs + count * np.minimum(found, math.inf if curve is None else np.array([_curve(curve, c) for c in tilts]))
+            best = int(np.argmin(logs))
+            if not points or not any(self.curves):
+                break
+            tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], points)
+        return float(tilts[best]), float(logs[best])
+
     def log_mgf(self, tilt: float) -> float:
         return float(self._log_mgf(np.array([tilt]))[0])
-
-    def chernoff(self, epsilon: float) -> tuple[float, float]:
-        """The best tilt, and the log of its bound."""
-        logs = _log_kappa(self.tilts) + self.log_mgfs - self.tilts * epsilon
-        best = int(np.argmin(logs))
-        return float(self.tilts[best]), float(logs[best])
 
     def saddle(self, epsilon: float) -> float:
         heights = self.log_mgfs - self.tilts * epsilon - np.log(self.tilts * (self.tilts + 1.0))
@@ -94,16 +102,15 @@ class Sketch:
         without calm outcomes."""
         tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
         sizes = _log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
-        left, right = tilts < 0.99 * c, tilts > 1.01 * c
+        left, right = tilts < 0.99 * c, (tilts > 1.01 * c) & (tilts < 20.0 * c)
         if not right.any() or not left.any():
             return math.inf, 0.0, 2.0 * c
         below = (sizes[left] - log_target + 0.1) / (c - tilts[left])
         above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
-        return (
-            max(float(below.min()), float(above.min()), 0.1 / c),
-            float(tilts[left][np.argmin(below)]),
-            float(tilts[right][np.argmin(above)]),
-        )
+        high, right_period = float(tilts[right][np.argmin(above)]), float(above.min())
+        if not square and (self.top - epsilon) * (1.0 + 1e-9) < right_period:  # no sum is beyond one period
+            high, right_period = 1.1 * c, (self.top - epsilon) * (1.0 + 1e-9)
+        return max(float(below.min()), right_period, 0.1 / c), float(tilts[left][np.argmin(below)]), high
 
     def spread(self, c: float, cells: int, ys: np.ndarray) -> np.ndarray:
         """log of prod (M - D)^m / M^m at every frequency, in the checker's notation."""
@@ -177,13 +184,23 @@ def _log_kappa(c: np.ndarray) -> np.ndarray:
     return special.xlogy(c, c) - (1.0 + c) * np.log1p(c)
 
 
-def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
+def _curve(curve: Any, c: float) -> float:
+    from dp_edgeworth.checker import UndecidedError
+    from dp_edgeworth.checker.balls import ball
+
+    try:
+        return float(curve(ball(c)))
+    except (UndecidedError, ArithmeticError, ValueError):
+        return math.inf
+
+
+def hint(leaves: list[tuple[Leaf, int]], epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
     """What the checker needs to bound delta(epsilon) to within e^{log_delta} times slack; None where nothing was found."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
     reach = _reach(log_delta + math.log(0.05 * slack / uses))
-    sketch = Sketch(leaves, variance, reach, epsilon)
-    if len(leaves) == 1 and variance == 0.0 and leaves[0][0].lattice is not None:
-        found = _lattice(sketch, leaves[0][0], leaves[0][1], epsilon, log_delta + math.log(slack))
+    sketch = Sketch(leaves, reach, epsilon)
+    if len(leaves) == 1 and leaves[0][0].lattice is not None:
+        found = _lattice(sketch, leaves[0][0].lattice[1], epsilon, log_delta + math.log(slack))
         if found is not None:
             return found
     best = line(sketch, epsilon, log_delta, slack)
@@ -197,7 +214,7 @@ def hint(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, log_de
         * max((float(np.ptp(d.loss)) / (d.high - d.low) for parts in sketch.densities for d in parts), default=0.0)
     )
     nodes = int(min(16.0 + 0.45 * digits + 4.0 * math.sqrt(turning), 250.0))
-    return {"method": "contour", "reach": reach, "nodes": nodes, "digits": digits, **best}
+    return {"reach": reach, "nodes": nodes, "digits": digits, **best}
 
 
 def _reach(log_mass: float) -> float:
@@ -206,38 +223,25 @@ def _reach(log_mass: float) -> float:
 
 
 def chernoff_hint(
-    leaves: list[tuple[Leaf, int]], variance: float, epsilons: tuple[float, float], log_delta: float
+    leaves: list[tuple[Leaf, int]], epsilons: tuple[float, float], log_delta: float, margin: float
 ) -> dict[str, Any] | None:
     """A tilt at which Chernoff's bound is below delta at both epsilons, if there is one: this direction is not the larger one then."""
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
-    reach = _reach(log_delta + math.log(0.01 / uses))
-    sketch = Sketch(leaves, variance, reach, epsilons[1])
+    reach = _reach(log_delta + math.log(0.1 * max(margin, 1e-14) / uses))
+    sketch = Sketch(leaves, reach, epsilons[1])
     c, log_bound = sketch.chernoff(epsilons[1])
-    if not log_bound < log_delta - 0.05 or not sketch.chernoff(epsilons[0])[1] < log_delta:
+    if not log_bound < log_delta - margin or not sketch.chernoff(epsilons[0])[1] < log_delta:
         return None
     digits = math.log2(uses) + 16.0
-    return {
-        "method": "chernoff",
-        "c": c,
-        "step": 1.0,
-        "last": 1,
-        "low": 0.0,
-        "high": 2.0 * c,
-        "reach": reach,
-        "nodes": int(16.0 + 0.45 * digits),
-        "digits": digits,
-    }
+    return {"c": c, "high": 2.0 * c, "reach": reach, "nodes": int(16.0 + 0.45 * digits), "digits": digits}
 
 
-def _lattice(sketch: Sketch, leaf: Leaf, count: int, epsilon: float, log_target: float) -> dict[str, Any] | None:
-    """A tilt and a number of points for the finite sum."""
-    assert leaf.lattice is not None
-    first, spacing, steps = leaf.lattice
+def _lattice(sketch: Sketch, spacing: Any, epsilon: float, log_target: float) -> dict[str, Any] | None:
+    """A tilt and half the number of points for the finite sum."""
     c, gap = sketch.saddle(epsilon), float(spacing.mid())
-    top = count * (float(first.mid()) + max(steps) * gap) - epsilon
-    period, _, high = sketch.period(c, epsilon, log_target - 1.0, 0.0, None)
-    points = math.ceil(max((1.0 - log_target) / c, min(period, top)) / gap) + 2
-    return {"method": "lattice", "c": c, "high": high, "points": points} if points <= 100_000 else None
+    period, low, high = sketch.period(c, epsilon, log_target - 1.0, 0.0, None)
+    last = math.ceil(0.5 * max((1.0 - log_target) / c, min(period, sketch.top - epsilon)) / gap) + 1
+    return {"lattice": True, "c": c, "low": low, "high": high, "last": last} if last <= 50_000 else None
 
 
 def line(sketch: Sketch, epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
@@ -266,7 +270,9 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
     plans: list[dict[str, Any]] = []
     if sketch.variance > 0.0:
         plans.append({"y": math.sqrt(2.0 * depth / sketch.variance)})
-    tau = math.sqrt(0.15 * slack / (c * (c + 1.0)))
+    curvature = (sketch.log_mgf(1.1 * c) - 2.0 * sketch.log_mgf(c) + sketch.log_mgf(0.9 * c)) / (0.1 * c) ** 2
+    log_density = height - 0.5 * math.log(2.0 * math.pi * max(curvature, 1e-300))
+    tau = math.exp(0.5 * min(math.log(0.15) + log_target + 2.0 - log_density, 0.0))  # the price is tau^2 times the density
     plans.append({"y": math.sqrt(2.0 * (depth + 2.0) / (tau * tau + sketch.variance)), "tau": tau})
     ys = np.geomspace(1.0, 1e7, 200) / sketch.scale
     for cells in (4, 6, 9, 14, 24, 48):
@@ -311,6 +317,6 @@ def _split_plans(
     return plans
 
 
-def slope(leaves: list[tuple[Leaf, int]], variance: float, epsilon: float, delta: float) -> float:
+def slope(leaves: list[tuple[Leaf, int]], epsilon: float, delta: float) -> float:
     """About -d log delta / d epsilon: the saddle point."""
-    return Sketch(leaves, variance, math.sqrt(2.0 * (3.0 - math.log(delta))) + 2.0, epsilon).saddle(epsilon)
+    return Sketch(leaves, math.sqrt(2.0 * (3.0 - math.log(delta))) + 2.0, epsilon).saddle(epsilon)

@@ -165,20 +165,22 @@ def certificate_of(
     claim = Certificate(
         json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions())
     )
-    hints = _hints(claim, _target(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event)))
+    hints = _hints(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event))
     return _with_more_points(dataclasses.replace(claim, hints=json.dumps(hints)))
 
 
 def _with_more_points(certificate: Certificate) -> Certificate:
-    """The same certificate with longer lines where it is not proved otherwise, while trying is quick."""
+    """The same certificate with longer lines, more cells, less smoothing where it is not proved otherwise, while trying is quick."""
     hints = json.loads(certificate.hints)
     for _ in range(5):
         result = verify(certificate, most_seconds=_QUICK)
-        lines = [hint for hint in hints.values() if isinstance(hint, dict) and hint["method"] == "contour"]
+        lines = [hint for hint in hints.values() if isinstance(hint, dict) and "step" in hint]
         if result.proved or "refuted" in (result.upper, result.lower) or not lines or result.seconds > _QUICK:
             break
         for hint in lines:
-            hint["last"] = min(math.ceil(1.4 * hint["last"]) + 1, 200_000)
+            hint["last"] = min(math.ceil(1.5 * hint["last"]) + 1, 200_000)
+            hint.update({"cells": min(math.ceil(1.4 * hint["cells"]), 200)} if "cells" in hint else {})
+            hint.update({"tau": hint["tau"] / 1.5} if "tau" in hint else {})
         certificate = dataclasses.replace(certificate, hints=json.dumps(hints))
     return certificate
 
@@ -210,41 +212,59 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _hints(claim: Certificate, target: _Target) -> dict[str, Any]:
+def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
-    from dp_edgeworth.checker import pairs
-    from dp_edgeworth.checker.balls import working_bits
+    from dp_edgeworth.checker import balls, mechanisms, pairs
 
     hints: dict[str, Any] = {"bits": 128}
     try:
-        with working_bits(160):
-            leaves, variance = pairs.composition(json.loads(claim.event), claim.neighboring_relation)
-            for name in ("remove", "add"):
-                if leaves and (name == "remove" or not all(leaf.mirror for leaf, _ in leaves)):
-                    directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]
-                    found = _direction(directed, float(variance.mid()), claim, target)
-                    if found is not None:
-                        hints[name] = found
-                        hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
+        with balls.working_bits(160):
+            leaves = pairs.composition(json.loads(claim.event), claim.neighboring_relation)
+            whole, above, below = _targets(claim, interval, accountant)
+            if any(leaf.least for leaf, _ in leaves):
+                hints["share"] = _share(leaves, float(claim.lower if claim.quantity == "epsilon" else claim.given))
+                members = [(leaf.least(balls.ball(hints["share"])) if leaf.least else leaf, count) for leaf, count in leaves]
+                wanted = {"remove": (leaves, above), "add": (_reversed(leaves), above), "remove member": (members, below)}
+            else:
+                wanted = {"remove": (leaves, whole), "add": (_reversed(leaves), whole)}
+            if all(leaf.mirror for leaf, _ in leaves):
+                del wanted["add"]
+            for name, (directed, target) in wanted.items():
+                found = _direction([(leaf, count) for leaf, count in directed if leaf is not mechanisms.NOTHING], target)
+                if found is not None:
+                    hints[name] = found
+                    hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
     except (checker.UndecidedError, checker.InputError, ArithmeticError, ValueError, MemoryError):
         pass  # the checker will say why
     return hints
 
 
-def _direction(leaves: Any, variance: float, claim: Certificate, target: _Target) -> dict[str, Any] | None:
-    """Chernoff's bound where that shows that this direction is not the larger one, otherwise a line or a lattice for both ends."""
-    if target.delta <= 0.0 or not math.isfinite(target.epsilon) or (len(leaves) == 1 and leaves[0][1] == 1 and not variance):
+def _reversed(leaves: Any) -> Any:
+    return [(leaf.reversed(), count) for leaf, count in leaves]
+
+
+def _share(leaves: Any, epsilon: float) -> float:
+    """Which members of classes are worst about an epsilon: for one use of a selection mechanism exactly (1 + eps / range) / 2."""
+    tops = [(count, float(leaf.largest_loss())) for leaf, count in leaves if leaf.largest_loss() is not None]
+    whole = math.fsum(count * top for count, top in tops)
+    return min(0.5 + 0.5 * epsilon / whole, 1.0) if whole else 0.5
+
+
+def _direction(leaves: Any, target: _Target) -> dict[str, Any] | None:
+    """Chernoff's bound where that is enough, otherwise a line or a lattice for both ends."""
+    closed = len(leaves) == 1 and leaves[0][1] == 1 and leaves[0][0].curve is None
+    if not leaves or target.delta <= 0.0 or not math.isfinite(target.epsilon) or closed:
         return None
     if math.isfinite(target.ends[1]):
-        found = certificate_hints.chernoff_hint(leaves, variance, target.ends, math.log(target.delta))
-        if found is not None:
+        found = certificate_hints.chernoff_hint(leaves, target.ends, math.log(target.delta), min(0.3 * target.slack, 0.05))
+        if found is not None or any(leaf.curve and not leaf.pieces for leaf, _ in leaves):
             return found
     slack = target.slack
-    if slack < 1e-5 and claim.quantity == "epsilon":  # too little to be seen in differences of delta
+    if slack < 1e-5 and target.ends[0] < target.ends[1]:  # too little to be seen in differences of delta
         widths = [width for width in (target.ends[1] - target.epsilon, target.epsilon - target.ends[0]) if width > 0.0]
-        slack = certificate_hints.slope(leaves, variance, target.epsilon, target.delta) * min(widths, default=0.0)
-    return certificate_hints.hint(leaves, variance, target.epsilon, math.log(target.delta), min(max(0.3 * slack, 1e-14), 0.3))
+        slack = certificate_hints.slope(leaves, target.epsilon, target.delta) * min(widths, default=0.0)
+    return certificate_hints.hint(leaves, target.epsilon, math.log(target.delta), min(max(0.3 * slack, 1e-14), 0.3))
 
 
 class _Target(NamedTuple):
@@ -256,15 +276,22 @@ class _Target(NamedTuple):
     ends: tuple[float, float]
 
 
-def _target(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> _Target:
+def _targets(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> tuple[_Target, _Target, _Target]:
+    """What both ends together ask for, and each alone."""
     given, low, high = float(claim.given), float(claim.lower), float(claim.upper)
     if claim.quantity == "delta":
-        estimate = max(interval.estimate, 0.0)
-        return _Target(given, estimate, min(abs(end - estimate) for end in (low, high)) / estimate if estimate else 0.0, (given, given))
+        known = (max(interval.estimate, 0.0), interval.upper, max(interval.lower, 0.0))
+        slacks = [abs(end - delta) / delta if delta else 0.0 for end, delta in ((high, known[1]), (low, known[2]))]
+        both = min(abs(end - known[0]) for end in (low, high)) / known[0] if known[0] else 0.0
+        whole, above, below = (_Target(given, delta, slack, (given, given))
+                               for delta, slack in zip(known, (both, *slacks), strict=True))
+        return whole, above, below
+    at_low, at_high = (accountant.get_delta_interval(min(end, 1e300)) for end in (low, high))
+    above = _Target(high, given, 1.0 - at_high.upper / given if given else 0.0, (high, high))
+    below = _Target(low, at_low.lower, 1.0 - given / at_low.lower if at_low.lower else 0.0, (low, low))
     if not math.isfinite(high):
-        return _Target(interval.estimate, given, 0.0, (low, high))
-    at_low, at_high = (accountant.get_delta_interval(end).estimate for end in (low, high))
-    if at_high == 0.0:  # beyond the largest loss: only the lower end needs a proof
-        return _Target(low, at_low, 1.0 - given / at_low if at_low else 0.0, (low, high))
-    rooms = [1.0 - at_high / given if given else 0.0] + ([at_low / given - 1.0] if low else [])
-    return _Target(interval.estimate, given, min(rooms), (low, high))
+        return _Target(interval.estimate, given, 0.0, (low, high)), above, below
+    if at_high.estimate == 0.0:  # beyond the largest loss: only the lower end needs a proof
+        return below._replace(ends=(low, high)), above, below
+    rooms = [1.0 - at_high.estimate / given if given else 0.0] + ([at_low.estimate / given - 1.0] if low else [])
+    return _Target(interval.estimate, given, min(rooms), (low, high)), above, below

@@ -1,11 +1,9 @@
 """The checker: proves or refuses a privacy claim in ball arithmetic. It imports the standard library and `flint`, and nothing else.
 
-    balls         exact numbers, proved comparisons            envelope      how transforms decay
-    events        the event's JSON, leaves and counts          contour       delta(eps) from transforms on a line
-    pairs         which pair of distributions each leaf is     single        closed forms and lattices
-    laws          point masses and densities of a loss         certificate   the file
-    quadrature    transforms of densities, error proved        checking      the claim
-    transforms    transforms of leaves, and the hints
+    balls         exact numbers, proved comparisons            transforms    M(s) of a leaf by quadrature, error proved
+    certificate   the file, the event tree                     decay         how M decays along a line
+    laws          a pair: point masses and densities           contour       delta(eps) from transforms on a line
+    pairs         which pair each event is                     checking      the claim
 
 It works as `dp_edgeworth.checker`, as a top-level package wherever its folder is put on the path, and as a program: `python checker
 certificate.json`. Trusted are these files, python-flint with FLINT, and Python. Hints in a certificate make a proof quick; a wrong
@@ -20,7 +18,5 @@ from .checking import PROVED, REFUTED, UNDECIDED, Verification, check, verify
 
 VERSION = "1"
 
-__all__ = [
-    "MOST_BYTES", "PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "check", "read",
-    "verify",
-]
+__all__ = ["MOST_BYTES", "PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "check",
+           "read", "verify"]

@@ -10,7 +10,6 @@ import importlib.util
 import pathlib
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 FEW_SECONDS = 3.0
@@ -23,23 +22,22 @@ def _package() -> Any:
     sys.path[:] = [place for place in sys.path if pathlib.Path(place or ".").resolve() != folder]
     found = importlib.util.spec_from_file_location("privacy_checker", folder / "__init__.py", submodule_search_locations=[str(folder)])
     assert found is not None and found.loader is not None
-    package = importlib.util.module_from_spec(found)
-    sys.modules["privacy_checker"] = package
+    package = sys.modules["privacy_checker"] = importlib.util.module_from_spec(found)
     found.loader.exec_module(package)
     return package
 
 
-def progress() -> Callable[[str], None]:
+class Progress:
     """Writes to standard error, once a second, after the first few seconds."""
-    start, last = time.monotonic(), [0.0]
 
-    def tell(text: str) -> None:
+    def __init__(self) -> None:
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, text: str) -> None:
         now = time.monotonic()
-        if now - start > FEW_SECONDS and now - last[0] > 1.0:
-            last[0] = now
-            print(f"{now - start:6.0f} s  {text}", file=sys.stderr, flush=True)
-
-    return tell
+        if now - self.start > FEW_SECONDS and now - self.last > 1.0:
+            self.last = now
+            print(f"{now - self.start:6.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -54,12 +52,11 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with open(arguments[0], "rb") as file:
-            result = checker.verify(file.read(checker.MOST_BYTES + 1), progress())
+            result = checker.verify(file.read(checker.MOST_BYTES + 1), Progress())
     except (OSError, checker.InputError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"upper: {result.upper}\nlower: {result.lower}")
-    print("\n".join(result.reasons))
+    print(f"upper: {result.upper}\nlower: {result.lower}", *result.reasons, sep="\n")
     print(f"checker {checker.VERSION}, {result.bits} bits, {result.seconds:.2f} s")
     return 0 if result.proved else 1
 

@@ -6,14 +6,11 @@ comparison of balls is true only where it is true of all their numbers; `proved`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from flint import acb, arb, ctx, fmpq
-
-_DECIMAL = re.compile(r"[+-]?(\d{1,400})(\.\d{0,400})?([eE][+-]?\d{1,4})?\Z")
+from flint import arb, ctx, fmpq
 
 
 class UndecidedError(Exception):
@@ -27,19 +24,11 @@ class InputError(ValueError):
 @contextmanager
 def working_bits(bits: int) -> Iterator[None]:
     """Arithmetic with so many bits."""
-    before = ctx.prec
-    ctx.prec = bits
+    before, ctx.prec = ctx.prec, bits
     try:
         yield
     finally:
         ctx.prec = before
-
-
-def fraction_of(text: str, name: str) -> Fraction:
-    """A decimal, exactly."""
-    if not isinstance(text, str) or not _DECIMAL.match(text):
-        raise InputError(f"`{name}` must be a decimal number in quotes. Found {str(text)[:60]!r}.")
-    return Fraction(text)
 
 
 def ball(value: int | float | Fraction) -> arb:
@@ -51,6 +40,11 @@ def ball(value: int | float | Fraction) -> arb:
 def proved(comparison: object) -> bool:
     """Whether a comparison of balls is true of all their numbers. (Arb's own meaning of `a < b`; anything else is not proved.)"""
     return comparison is True
+
+
+def around(error: arb) -> arb:
+    """The interval from -error to error."""
+    return (-error).union(error)
 
 
 def normal_tail(x: arb) -> arb:
@@ -73,8 +67,3 @@ def kappa(c: arb) -> arb:
     So E[(1 - e^{eps - Y})_+] <= kappa(c) e^{-c eps} E[e^{c Y}] for every measure and every c >= 0 (Chernoff).
     """
     return arb(1) if c.is_zero() else (c * c.log() - (1 + c) * (1 + c).log()).exp()
-
-
-def box(low: arb, high: arb, height: arb | None = None) -> acb:
-    """A ball that contains the rectangle [low, high] x [-height, height]."""
-    return acb(low.union(high), arb(0) if height is None else (-height).union(height))

@@ -1,25 +1,40 @@
-"""The certificate file: what is claimed, read strictly.
+"""The certificate file, read strictly: what is claimed, and the leaves of the event tree.
 
     {"format": "dp-edgeworth-certificate", "version": 1, "event": {...}, "neighboring_relation": "ADD_OR_REMOVE_ONE",
      "quantity": "epsilon", "given": "1e-05", "lower": "10.053", "upper": "10.054", "hints": {...}, "made_by": {...}}
 
-`given`, `lower` and `upper` are exact decimals in quotes. `hints` and `made_by` are believed by nobody.
+`given`, `lower` and `upper` are exact decimals in quotes. `hints` and `made_by` are believed by nobody. Numbers in an event are what
+the format "dp-edgeworth-event" says they are: integers, and doubles, exactly.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .balls import InputError, fraction_of
+from .balls import InputError, UndecidedError
 
 RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
-MOST_BYTES = 16 * 2**20
-MOST_DIGITS = 640
-_MEMBERS = {"format", "version", "event", "neighboring_relation", "quantity", "given", "lower", "upper", "hints", "made_by"}
+MOST_BYTES, MOST_DIGITS, MOST_USES = 16 * 2**20, 640, 10**18
+MEMBERS = {"format", "version", "event", "neighboring_relation", "quantity", "given", "lower", "upper", "hints", "made_by"}
+DECIMAL = re.compile(r"[+-]?(\d{1,400})(\.\d{0,400})?([eE][+-]?\d{1,4})?\Z")
+Event = dict[str, Any]
+FIELDS: dict[str, tuple[str, ...]] = {
+    "NoOpDpEvent": (), "NonPrivateDpEvent": (), "SelfComposedDpEvent": ("event", "count"), "ComposedDpEvent": ("events",),
+    "GaussianDpEvent": ("noise_multiplier",), "SingleEpochTreeAggregationDpEvent": ("noise_multiplier", "step_counts"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
+    "TruncatedSubsampledGaussianDpEvent": ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
+    "MixtureOfGaussiansDpEvent": ("standard_deviation", "sensitivities", "sampling_probs"),
+    "LaplaceDpEvent": ("noise_multiplier",), "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"), "EpsilonDeltaDpEvent": ("epsilon", "delta"),
+    "PermuteAndFlipDpEvent": ("epsilon",), "ExponentialMechanismDpEvent": ("epsilon",), "ZCDpEvent": ("rho", "xi"),
+    "RenyiDpEvent": ("orders", "values"), "ProfileDpEvent": ("epsilons", "deltas", "lower_deltas")}
 
 
 @dataclass(frozen=True)
@@ -40,17 +55,32 @@ def read(text: str | bytes) -> Claim:
     if len(text) > MOST_BYTES:
         raise InputError(f"A certificate must have at most {MOST_BYTES} bytes. Found {len(text)}.")
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_double, parse_constant=_constant)
+        data = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_double, parse_constant=_double)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"A certificate must be JSON, not nested too deeply. Found: {str(error)[:100]}.") from None
-    return _claim(data)
+    if not isinstance(data, dict) or (data.get("format"), repr(data.get("version"))) != ("dp-edgeworth-certificate", "1"):
+        raise InputError("A certificate must have the format `dp-edgeworth-certificate` and the version 1.")
+    if data.keys() - MEMBERS or (MEMBERS - {"hints", "made_by"}) - data.keys():
+        raise InputError(f"A certificate must have the members {', '.join(sorted(MEMBERS))}. Found {str(sorted(data))[:300]}.")
+    relation, quantity, hints = data["neighboring_relation"], data["quantity"], data.get("hints", {})
+    for name, allowed in (("neighboring_relation", RELATIONS), ("quantity", ("epsilon", "delta"))):
+        if data[name] not in allowed:
+            raise InputError(f"`{name}` must be one of {', '.join(allowed)}. Found {found(data[name])}.")
+    given, lower = (_fraction(data[name], name) for name in ("given", "lower"))
+    upper = None if data["upper"] == "inf" else _fraction(data["upper"], "upper")
+    if given < 0 or lower < 0 or (quantity == "epsilon" and given > 1):
+        raise InputError("`given` and `lower` must not be negative, and a delta must be at most 1.")
+    return Claim(data["event"], relation, quantity, given, lower, upper, hints if isinstance(hints, dict) else {})
+
+
+def found(value: object) -> str:
+    return repr(value)[:60]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    if len(dict(pairs)) != len(pairs):
         raise InputError(f"An object must have each member once. Found {sorted(name for name, _ in pairs)[:20]}.")
-    return found
+    return dict(pairs)
 
 
 def _integer(text: str) -> int:
@@ -61,27 +91,57 @@ def _integer(text: str) -> int:
 
 def _double(text: str) -> float:
     value = float(text)
-    if len(text) > MOST_DIGITS or math.isinf(value) or (value == 0 and text.lstrip("-0.")[:1] not in ("", "e", "E")):
+    if len(text) > MOST_DIGITS or not math.isfinite(value) or (value == 0 and text.lstrip("-0.")[:1] not in ("", "e", "E")):
         raise InputError(f"A number must be in the range of a double. Found {text[:60]}.")
     return value
 
 
-def _constant(text: str) -> float:
-    raise InputError(f"A number must be finite. Found {text}.")
+def _fraction(text: object, name: str) -> Fraction:
+    if not isinstance(text, str) or not DECIMAL.match(text):
+        raise InputError(f"`{name}` must be a decimal number in quotes. Found {found(text)}.")
+    return Fraction(text)
 
 
-def _claim(data: object) -> Claim:
-    if not isinstance(data, dict) or (data.get("format"), repr(data.get("version"))) != ("dp-edgeworth-certificate", "1"):
-        raise InputError("A certificate must have the format `dp-edgeworth-certificate` and the version 1.")
-    if data.keys() - _MEMBERS or (_MEMBERS - {"hints", "made_by"}) - data.keys():
-        raise InputError(f"A certificate must have the members {', '.join(sorted(_MEMBERS))}. Found {str(sorted(data))[:300]}.")
-    relation, quantity, hints = data["neighboring_relation"], data["quantity"], data.get("hints", {})
-    if relation not in RELATIONS:
-        raise InputError(f"`neighboring_relation` must be one of {', '.join(RELATIONS)}. Found {str(relation)[:60]!r}.")
-    if quantity not in ("epsilon", "delta"):
-        raise InputError(f"`quantity` must be epsilon or delta. Found {str(quantity)[:60]!r}.")
-    given, lower = (fraction_of(data[name], name) for name in ("given", "lower"))
-    upper = None if data["upper"] == "inf" else fraction_of(data["upper"], "upper")
-    if given < 0 or lower < 0 or (quantity == "epsilon" and given > 1):
-        raise InputError("`given` and `lower` must not be negative, and a delta must be at most 1.")
-    return Claim(data["event"], relation, quantity, given, lower, upper, hints if isinstance(hints, dict) else {})
+# ---- the event tree ----
+
+
+def field(event: Event, name: str, low: float, high: float = math.inf, whole: bool = False) -> Any:
+    """A number in [low, high], an integer where `whole`; "inf" is allowed where high is infinite."""
+    value = math.inf if event.get(name) == "inf" else event.get(name)
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not low <= value <= high:
+        kind = "an integer" if whole else "a number"
+        raise InputError(f"`{name}` of `{event.get('type')}` must be {kind} in [{low}, {high}]. Found {found(value)}.")
+    return value
+
+
+def numbers(event: Event, name: str, low: float, high: float = math.inf, whole: bool = False) -> list[Any]:
+    """An array of such numbers."""
+    return [field({"type": event["type"], name: value}, name, low, high, whole) for value in listed(event, name)]
+
+
+def listed(event: Event, name: str) -> list[Any]:
+    value = event.get(name)
+    value = value["tuple"] if isinstance(value, dict) and set(value) == {"tuple"} else value
+    if not isinstance(value, list):
+        raise InputError(f"`{name}` of `{event.get('type')}` must be an array. Found {found(value)}.")
+    return value
+
+
+def leaves(tree: object) -> Iterator[tuple[Event, int]]:
+    """The leaves of a tree with their counts, without recursion."""
+    waiting = [(tree, 1)]
+    while waiting:
+        event, count = waiting.pop()
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise InputError(f"An event must be an object with a `type`. Found {found(event)}.")
+        unknown = sorted(event.keys() - {"type", *FIELDS.get(event["type"], event)})
+        if unknown:
+            raise InputError(f"`{event['type']}` must have no other fields than {FIELDS[event['type']]}. Found {found(unknown[0])}.")
+        if count > MOST_USES:
+            raise UndecidedError(f"a leaf is used more than {MOST_USES} times")
+        if event["type"] == "SelfComposedDpEvent":
+            waiting.append((event.get("event"), count * field(event, "count", 1, 10**15, whole=True)))
+        elif event["type"] == "ComposedDpEvent":
+            waiting += [(part, count) for part in reversed(listed(event, "events"))]
+        elif event["type"] != "NoOpDpEvent":
+            yield event, count

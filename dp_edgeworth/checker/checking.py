@@ -6,10 +6,12 @@ with (eps, delta) = (upper, given), (lower, given) for a claimed epsilon and (gi
 What is proved is "proved"; "refuted" means that the opposite was proved; everything else is "undecided". delta(eps) of a direction
 comes from
 
-    no leaf with a loss, or the sum of the largest losses <= eps      delta is the mass of infinite losses
-    one mechanism, or Gaussians only                                   closed form (`single`)
-    one leaf with losses on a lattice, if so hinted                    finite sum (`single`)
+    a leaf that is not private                                         1
+    no leaf with a loss, or the sum of the largest losses <= eps      the mass of infinite losses
+    one mechanism, or Gaussians only                                   closed form (`laws.delta_of_one`)
     anything else                                                      transform on a line, as hinted (`contour`)
+
+Where an event stands for a class of mechanisms, what dominates it gives upper bounds of delta, and a member of it lower bounds.
 """
 
 from __future__ import annotations
@@ -17,21 +19,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from flint import arb
 
-from . import contour, single, transforms
 from .balls import InputError, UndecidedError, ball, proved, working_bits
 from .certificate import Claim, read
-from .laws import CONSTANT, Leaf, Piece
-from .pairs import NON_PRIVATE, composition
+from .contour import Counted, delta_bounds, infinite_mass, largest_sum
+from .laws import ONE, ZERO, Leaf, delta_of_one, density
+from .mechanisms import NON_PRIVATE, NOTHING
+from .pairs import composition
+from .transforms import validated
 
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 MOST_SECONDS = 600.0
-Counted = list[tuple[Leaf, int]]
-Bounds = tuple[arb, arb]
+Bounds = list[tuple[arb, arb]]  # of delta, at both ends
 Progress = Callable[[str], None]
 
 
@@ -50,18 +52,15 @@ class Verification:
         return self.upper == self.lower == PROVED
 
 
-def _silent(text: str) -> None:
-    """Tells nobody."""
-
-
-def verify(certificate: str | bytes, progress: Progress = _silent, most_seconds: float = MOST_SECONDS) -> Verification:
+def verify(certificate: str | bytes, progress: Progress = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
     """Checks a certificate; InputError if it is none."""
     return check(read(certificate), progress, most_seconds)
 
 
-def check(claim: Claim, progress: Progress = _silent, most_seconds: float = MOST_SECONDS) -> Verification:
+def check(claim: Claim, progress: Progress = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
     """Checks a claim. It takes at most about `most_seconds`, and then is undecided."""
-    start, bits = time.monotonic(), _bits(claim.hints)
+    start, bits = time.monotonic(), claim.hints.get("bits")
+    bits = bits if type(bits) is int and 64 <= bits <= 4096 else 128
 
     def watched(text: str) -> None:
         if time.monotonic() - start > most_seconds:
@@ -70,116 +69,72 @@ def check(claim: Claim, progress: Progress = _silent, most_seconds: float = MOST
 
     with working_bits(bits):
         try:
-            results, reasons = _ends(claim, watched)
+            upper, lower, reasons = _ends(claim, watched)
         except InputError:
             raise
         except UndecidedError as error:
-            results, reasons = [UNDECIDED] * 2, [f"{error}"]
-        except (ArithmeticError, ValueError, MemoryError) as error:  # a ball without a number, a number without a float
-            results, reasons = [UNDECIDED] * 2, [f"{type(error).__name__}: {error}"[:200]]
-    return Verification(results[0], results[1], tuple(reasons), bits, time.monotonic() - start)
+            upper, lower, reasons = UNDECIDED, UNDECIDED, [f"Undecided, as {error}."]
+        except (ArithmeticError, ValueError, MemoryError, RecursionError) as error:  # a ball without a number, a number without a float
+            upper, lower, reasons = UNDECIDED, UNDECIDED, [f"Undecided, as {type(error).__name__}: {error}"[:200] + "."]
+    return Verification(upper, lower, tuple(reasons), bits, time.monotonic() - start)
 
 
-def _bits(hints: dict[str, Any]) -> int:
-    bits = hints.get("bits", 128)
-    return bits if isinstance(bits, int) and not isinstance(bits, bool) and 64 <= bits <= 4096 else 128
-
-
-def _ends(claim: Claim, progress: Progress) -> tuple[list[str], list[str]]:
+def _ends(claim: Claim, progress: Progress) -> tuple[str, str, list[str]]:
     """The verdicts on both ends, and the reasons."""
-    leaves, variance = composition(claim.event, claim.relation)
-    points = _points(claim)
-    sides: dict[str, list[Bounds] | None] = {}
-    reasons = []
-    for name in ("remove", "add"):
-        if name == "add" and all(leaf.mirror for leaf, _ in leaves):
-            break
+    leaves, share = composition(claim.event, claim.relation), claim.hints.get("share")
+    member = ball(share) if isinstance(share, float) and 0 <= share <= 1 else ONE / 2
+    above = claim.lower if claim.upper is None else claim.upper
+    epsilons, (high, low) = [ball(above), ball(claim.lower)], [ball(claim.given)] * 2
+    if claim.quantity == "delta":
+        epsilons, (high, low) = [ball(claim.given)] * 2, [ball(above), ball(claim.lower)]
+    sides: list[Bounds] = []
+    reasons: list[str] = []
+    for name in ("remove", "add")[: 1 if all(leaf.mirror for leaf, _ in leaves) else 2]:
         directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]
-        try:
-            how, sides[name] = _bounds(directed, variance, [ball(e) for e, _ in points], claim.hints.get(name), progress)
-        except UndecidedError as error:
-            how, sides[name] = f"undecided, as {error}", None
-        reasons.append(f"{name}: {how}.")
-    verdicts = [_upper(sides, points[0][1]), _lower(sides, points[1][1], claim.quantity == "epsilon")]
-    trivial = [claim.upper is None or (claim.quantity == "delta" and claim.upper >= 1), claim.lower == 0]
-    return [PROVED if plain else verdict for plain, verdict in zip(trivial, verdicts, strict=True)], reasons
+        found = _bounds(name, directed, epsilons, claim.hints, progress, reasons)
+        if any(leaf.least for leaf, _ in directed):
+            members = [(leaf.least(member) if leaf.least else leaf, count) for leaf, count in directed]
+            least = _bounds(f"{name} member", members, epsilons, claim.hints, progress, reasons)
+            found = [(low, high) for (low, _), (_, high) in zip(least, found, strict=True)]
+        sides.append(found)
+    strict = claim.quantity == "epsilon"
+    upper = REFUTED if any(proved(side[0][0] > high) for side in sides) else _verdict(all(proved(side[0][1] <= high) for side in sides))
+    lower = _verdict(any(proved(side[1][0] > low if strict else side[1][0] >= low) for side in sides))
+    if lower != PROVED and all(proved(side[1][1] <= low if strict else side[1][1] < low) for side in sides):
+        lower = REFUTED
+    nothing = claim.upper is None or (claim.quantity == "delta" and claim.upper >= 1)
+    return PROVED if nothing else upper, PROVED if claim.lower == 0 else lower, reasons
 
 
-def _points(claim: Claim) -> list[tuple[Fraction, Fraction]]:
-    """(epsilon, delta) of the upper and of the lower end."""
-    upper = claim.upper if claim.upper is not None else claim.lower
-    if claim.quantity == "epsilon":
-        return [(upper, claim.given), (claim.lower, claim.given)]
-    return [(claim.given, upper), (claim.given, claim.lower)]
-
-
-def _upper(sides: dict[str, list[Bounds] | None], delta: Fraction) -> str:
-    """delta(eps) <= delta in every direction; refuted by one direction in which it is larger."""
-    if any(found is not None and proved(found[0][0] > ball(delta)) for found in sides.values()):
-        return REFUTED
-    good = all(found is not None and proved(found[0][1] <= ball(delta)) for found in sides.values())
+def _verdict(good: bool) -> str:
     return PROVED if good else UNDECIDED
 
 
-def _lower(sides: dict[str, list[Bounds] | None], delta: Fraction, strict: bool) -> str:
-    """delta(eps) > delta (not strict: >=) in some direction; refuted by the opposite in every direction."""
-    number, known = ball(delta), [found[1] for found in sides.values() if found is not None]
-    if any(proved(low > number if strict else low >= number) for low, _ in known):
-        return PROVED
-    below = len(known) == len(sides) and all(proved(high <= number if strict else high < number) for _, high in known)
-    return REFUTED if below else UNDECIDED
-
-
-def _bounds(leaves: Counted, variance: arb, epsilons: list[arb], hint: object,
-            progress: Progress) -> tuple[str, list[Bounds]]:
-    """Bounds of delta at every epsilon in one direction, and how they were found."""
+def _bounds(name: str, leaves: Counted, epsilons: list[arb], hints: dict[str, Any], progress: Progress, reasons: list[str]) -> Bounds:
+    """Bounds of delta at every epsilon in one direction; 0 and 1 where nothing is proved. Adds a sentence to the reasons."""
+    leaves = [(leaf, count) for leaf, count in leaves if leaf is not NOTHING]
     if any(leaf is NON_PRIVATE for leaf, _ in leaves):
-        return "not private: delta is 1", [(arb(1), arb(1))] * len(epsilons)
-    infinite = -sum((count * (-leaf.infinite).log1p() for leaf, count in leaves), arb(0)).expm1() if leaves else arb(0)
-    beyond = [_beyond(leaves, variance, epsilon) for epsilon in epsilons]
-    if any(beyond):
-        below = [epsilon for epsilon, found in zip(epsilons, beyond, strict=True) if not found]
-        how, rest = _bounds(leaves, variance, below, hint, progress) if below else ("", [])
-        values, words = iter(rest), f"no finite loss exceeds epsilon; {how}".rstrip("; ")
-        return words, [(infinite, infinite) if found else next(values) for found in beyond]
-    alone = leaves[0][0] if len(leaves) == 1 and leaves[0][1] == 1 and variance.is_zero() else None
-    if not leaves:
-        mu = variance.sqrt()
-        alone = Leaf((), pieces=(Piece(CONSTANT, ((-mu * mu / 2, mu),)),))
-    if alone is not None:
-        deltas = [single.delta_of_one(alone, epsilon) for epsilon in epsilons]
-        return "closed form of one mechanism", [(delta.lower(), delta.upper()) for delta in deltas]
-    return _hinted(leaves, variance, infinite, epsilons, hint, progress)
-
-
-def _beyond(leaves: Counted, variance: arb, epsilon: arb) -> bool:
-    """Whether no sum of finite losses exceeds epsilon."""
-    total = arb(0)
-    for leaf, count in leaves:
-        top = leaf.largest_loss()
-        if top is None:
-            return False
-        total += count * top
-    return variance.is_zero() and proved(total <= epsilon)
-
-
-def _hinted(leaves: Counted, variance: arb, infinite: arb, epsilons: list[arb], hint: object,
-            progress: Progress) -> tuple[str, list[Bounds]]:
-    """The method that the hint names, with its parameters."""
-    if not isinstance(hint, dict):
-        raise UndecidedError("there is no hint for this direction")
-    given = dict(hint)
-    method = given.pop("method", None)
-    alone = len(leaves) == 1 and variance.is_zero() and leaves[0][0].lattice is not None
-    if method == "lattice" and alone and given.keys() == {"c", "high", "points"}:
-        c, high = (given[name] if isinstance(given[name], float) else 0.0 for name in ("c", "high"))
-        return "finite sum over a lattice", [single.lattice_bounds(*leaves[0], e, c, high, given["points"]) for e in epsilons]
-    if method not in ("contour", "chernoff") or not set(given) <= set(transforms.Line.__dataclass_fields__):
-        raise UndecidedError(f"the hint is not one of this checker: {str(hint)[:200]}")
+        reasons.append(f"{name}: not private, delta is 1.")
+        return [(ONE, ONE)] * len(epsilons)
+    infinite, top = infinite_mass(leaves), largest_sum(leaves)
+    beyond = [top is not None and proved(top <= epsilon) for epsilon in epsilons]
+    below = [epsilon for epsilon, over in zip(epsilons, beyond, strict=True) if not over]
     try:
-        line = transforms.validated(transforms.Line(**given))
-    except TypeError as error:
-        raise UndecidedError(f"the hint is not complete: {error}") from None
-    if method == "chernoff":
-        return "Chernoff's bound", contour.chernoff(leaves, variance, infinite, line, epsilons, progress)
-    return f"transform at {line.last + 1} points of a line", contour.delta_bounds(leaves, variance, infinite, line, epsilons, progress)
+        how, found = _transformed(leaves, below, hints.get(name), progress) if below else ("no finite loss exceeds epsilon", [])
+    except UndecidedError as error:
+        how, found = f"undecided, as {error}", [(ZERO, ONE)] * len(below)
+    reasons.append(f"{name}: {how}.")
+    others = iter(found)
+    return [(infinite.lower(), infinite.upper()) if over else next(others) for over in beyond]
+
+
+def _transformed(leaves: Counted, epsilons: list[arb], hint: object, progress: Progress) -> tuple[str, Bounds]:
+    """How, and bounds of delta of leaves with finite losses."""
+    gaussians = all(not leaf.variance.is_zero() for leaf, _ in leaves)  # their mu^2 add up
+    alone = Leaf(pieces=(density(sum((count * leaf.variance for leaf, count in leaves), ZERO)),)) if gaussians else leaves[0][0]
+    if gaussians or (len(leaves) == leaves[0][1] == 1 and (alone.atoms or alone.pieces)):
+        deltas = [delta_of_one(alone, epsilon) for epsilon in epsilons]
+        return "closed form of one mechanism", [(delta.lower(), delta.upper()) for delta in deltas]
+    line = validated(hint)
+    how = f"transform at {line.last + 1} points of a line" if line.last else "Chernoff's bound"
+    return how, delta_bounds(leaves, line, epsilons, progress)

@@ -11,112 +11,152 @@ h, y = J h, T = 2 pi / h, V the variance of all Gaussian leaves, t = tau^2 the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from flint import acb, arb
 
-from .balls import ball, kappa
-from .laws import Leaf
-from .transforms import Line, Transform
+from .balls import UndecidedError, ball, kappa, proved
+from .decay import bound
+from .laws import ONE, ZERO, Leaf
+from .transforms import Transform
+
+Counted = list[tuple[Leaf, int]]
 
 
-def delta_bounds(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, line: Line, epsilons: list[arb],
-                 progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
+def largest_sum(leaves: Counted) -> arb | None:
+    """Upper bound of all finite sums of losses; None if there is none."""
+    tops = [leaf.largest_loss() for leaf, _ in leaves]
+    return None if None in tops else sum((count * top for (_, count), top in zip(leaves, tops, strict=True) if top is not None), ZERO)
+
+
+def infinite_mass(leaves: Counted) -> arb:
+    """1 - prod (1 - Q_i(infinite))^{m_i}."""
+    return -sum((count * (-leaf.infinite).log1p() for leaf, count in leaves if not leaf.infinite.is_zero()), ZERO).expm1()
+
+
+def delta_bounds(leaves: Counted, line: Any, epsilons: list[arb], progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
     """Lower and upper bound of delta at each epsilon.
 
-    Theorem. For any c > 0, h > 0, J >= 1, tau >= 0, with the parts of `_Sums`:   S - cut - alias - price  <=  G  <=  S + cut + calm
-    + missing.
+    Theorem. For any c > 0, h > 0, J >= 1, tau >= 0, with the parts of `Contour`:   S - cut - alias - price  <=  G  <=  S + cut + calm
+    + missing;   and with J = 0   0 <= G <= kappa(c) E[e^{c (Y - eps)}] + missing.
 
     Proof. The infinite sum is sum_k e^{ckT} G_t(eps + kT) (Poisson's formula; G_t with one more Gaussian mechanism of mu = tau).
-    All terms are >= 0, and that with k = 0 is at least G, as another mechanism adds loss. `missing` is what `quadrature` cut off.
+    All terms are >= 0, and that with k = 0 is at least G, as another mechanism adds loss. `missing` is what `transforms` cut off.
     `rare` subtracts from F the product of the calm parts: what is left belongs to a smaller positive measure, whose G is smaller by
     at most `calm`. delta = infinite + G.
     """
-    sums = _Sums(leaves, variance, line, progress)
+    sums, infinite = Contour(leaves, line, progress), infinite_mass(leaves)
     found = []
     for epsilon in epsilons:
-        middle = sums.trapezoid(epsilon)
-        cut = sums.cut(epsilon)
-        low = middle - cut - sums.alias(epsilon) - sums.price(epsilon)
-        high = middle + cut + sums.calm(epsilon) + sums.missing
+        low, high = ZERO, sums.chernoff(line.c, epsilon) + sums.missing if not line.last else ONE
+        if line.last:
+            middle, cut = sums.trapezoid(epsilon), sums.cut(epsilon)
+            low = middle - cut - sums.alias(epsilon) - sums.price(epsilon)
+            high = middle + cut + sums.calm(epsilon) + sums.missing
         found.append(((infinite + low).lower(), (infinite + high).upper()))
     return found
 
 
-class _Sums:
+class Contour:
     """F on the line, and the bounds of everything that the finite sum leaves out."""
 
-    def __init__(self, leaves: list[tuple[Leaf, int]], variance: arb, line: Line, progress: Callable[[str], None]):
-        self.line, self.c, self.step = line, ball(line.c), ball(line.step)
+    def __init__(self, leaves: Counted, line: Any, progress: Callable[[str], None]):
+        self.line, self.c, self.lattice = line, ball(line.c), leaves[0][0].lattice if line.lattice else None
+        variance = sum((count * leaf.variance for leaf, count in leaves), ZERO)
         self.square = variance + ball(line.tau) ** 2
+        self.top = largest_sum(leaves) if not line.tau else None
+        self.step = ball(line.step)
+        if line.lattice:
+            if self.lattice is None or len(leaves) != 1 or not line.last or line.tau or line.rare:
+                raise UndecidedError("a sum over a lattice needs one leaf whose losses are on one")
+            self.start, self.spacing = leaves[0][1] * self.lattice[0], self.lattice[1]
+            self.step = arb.pi() / (line.last * self.spacing)
         self.z = [acb(self.c, j * self.step) for j in range(line.last + 1)]
         self.f = [(self.square * (z * z + z) / 2).exp() for z in self.z]
-        calm = list(self.f)
-        self.logs: dict[tuple[float, bool], arb] = {}
-        self.missing, self.log_growth = arb(0), arb(0)
+        calm, self.y = list(self.f), self.step * line.last
+        self.sizes: dict[tuple[float, bool], arb] = {}
+        self.missing, self.largest = ZERO, (-self.square * self.y**2 / 2).exp() * self._gaussian(line.c)
         for number, (leaf, count) in enumerate(leaves):
             progress(f"leaf {number + 1} of {len(leaves)}")
-            transform = Transform(leaf, line)
-            self.missing += count * transform.missing
-            self.f = [f * value**count for f, value in zip(self.f, transform.values(), strict=True)]
-            if line.rare:
-                calm = [f * value**count for f, value in zip(calm, transform.values(calm=True), strict=True)]
-            self._add_reals(transform, count)
+            if leaf.variance.is_zero():
+                transform = Transform(leaf, line, self.step)
+                self.missing += count * transform.missing
+                self._add_sizes(transform, count)
+                if line.last:
+                    self.f = [f * value**count for f, value in zip(self.f, transform.values(), strict=True)]
+                    self.largest *= bound(transform) ** count
+                if line.rare:
+                    calm = [f * value**count for f, value in zip(calm, transform.values(calm=True), strict=True)]
         if line.rare:
             self.f = [f - g for f, g in zip(self.f, calm, strict=True)]
+            self.largest -= (-self.square * self.y**2 / 2).exp() * self.size(line.c, True)
 
-    def _add_reals(self, transform: Transform, count: int) -> None:
-        """log M at every tilt, and how far the bound beyond y exceeds it, times count."""
+    def _gaussian(self, tilt: float) -> arb:
+        """e^{(V + t)(c^2 + c) / 2}."""
+        return (self.square * (ball(tilt) ** 2 + ball(tilt)) / 2).exp()
+
+    def _add_sizes(self, transform: Transform, count: int) -> None:
+        """The products of M(tilt + 1)^m at every tilt that is used."""
         line = self.line
-        wanted = [(line.low, False), (line.high, False), (line.c, line.split is not None)]
-        wanted += [(tilt, True) for tilt in (line.low, line.high, line.calm) if line.rare]
+        wanted = [(line.c, False)] if not line.last else [(line.low, False), (line.high, False)]
+        wanted += [(tilt, True) for tilt in (line.low, line.high, line.c, line.calm) if line.rare]
         for tilt, calm in dict.fromkeys(wanted):
-            self.logs[tilt, calm] = self.logs.get((tilt, calm), arb(0)) + count * transform.real(tilt, calm).log()
-        self.log_growth += count * transform.growth()
+            self.sizes[tilt, calm] = self.sizes.get((tilt, calm), ONE) * transform.real(tilt, calm) ** count
 
-    def _log_bound(self, tilt: float, epsilon: arb, calm: bool = False) -> arb:
-        """log of E[e^{tilt (Y - eps)}], smoothing included."""
-        t = ball(tilt)
-        return self.logs[tilt, calm] + self.square * (t * t + t) / 2 - t * epsilon
+    def size(self, tilt: float, calm: bool = False) -> arb:
+        """E[e^{tilt Y}], smoothing included."""
+        return self.sizes.get((tilt, calm), ONE) * self._gaussian(tilt)
 
-    def _terms(self, epsilon: arb) -> list[acb]:
-        """e^{-z_j eps} F(z_j), the first halved; phases by exponentials."""
-        terms = [f * (-z * epsilon).exp() for f, z in zip(self.f, self.z, strict=True)]
-        return [terms[0] / 2, *terms[1:]]
+    def chernoff(self, tilt: float, epsilon: arb, calm: bool = False) -> arb:
+        """G of the measure, or of the calm one, at most kappa(c) E[e^{c (Y - eps)}]."""
+        return (kappa(ball(tilt)) * self.size(tilt, calm) * (-ball(tilt) * epsilon).exp()).upper()
 
     def trapezoid(self, epsilon: arb) -> arb:
-        """S = (h / pi) [Re f(z_0) / 2 + sum_{j=1}^J Re f(z_j)],  f(z) = e^{-z eps} F(z) / (z (z + 1))."""
-        total = sum((term / (z * (z + 1)) for term, z in zip(self._terms(epsilon), self.z, strict=True)), acb(0))
-        return total.real * self.step / arb.pi()
+        """S = (h / pi) [Re f(z_0) / 2 + sum_{j=1}^J Re f(z_j)],   f(z) = F(z) e^{-z eps} / (z (z + 1)).
 
-    def _envelope(self, epsilon: arb) -> arb:
+        On a lattice of spacing g, with h = 2 pi / (N g), N = 2 J, and y* the smallest possible sum above eps, the infinite sum is the
+        finite one, its last term halved, too, with
+
+            f(z) = F(z) g [e^{-z y*} / (1 - e^{-z g}) - e^{eps - (z + 1) y*} / (1 - e^{-(z + 1) g})]:
+
+        the brackets are the sums over n >= 0 of e^{-z y} (1 - e^{eps - y}), y = y* + n g, and (1/N) sum_{j < N} e^{z_j (Y - y)} is
+        e^{ckT} where Y = y + k T with an integer k, otherwise 0; so (1/N) sum_{j < N} f(z_j) / g = sum_k e^{ckT} G(eps + kT).
+        """
+        if self.lattice is None:
+            terms = [f * (-z * epsilon).exp() / (z * (z + 1)) for f, z in zip(self.f, self.z, strict=True)]
+            return (terms[0] / 2 + sum(terms[1:], acb(0))).real * self.step / arb.pi()
+        number, g = ((epsilon - self.start) / self.spacing).floor().unique_fmpz(), self.spacing
+        if number is None:
+            raise UndecidedError("epsilon is too near a point of the lattice")
+        y = self.start + (int(number) + 1) * g
+        terms = [f * g * ((-z * y).exp() / (1 - (-z * g).exp()) - (epsilon - (z + 1) * y).exp() / (1 - (-(z + 1) * g).exp()))
+                 for f, z in zip(self.f, self.z, strict=True)]
+        return (sum(terms, acb(0)) - (terms[0] + terms[-1]) / 2).real * self.step / arb.pi()
+
+    def envelope(self, epsilon: arb) -> arb:
         """E with |e^{-z eps} F(z)| <= E for Re z = c, Im z >= y.
 
-        Theorem. |M_i| <= A_i + B_i (`Transform.growth`), so |prod M_i^{m_i}| <= prod (A_i + B_i)^{m_i}; and with A_i, B_i bounds of
+        Theorem. |M_i| <= A_i + B_i (`decay.bound`), so |prod M_i^{m_i}| <= prod (A_i + B_i)^{m_i}; and with A_i, B_i bounds of
         the calm and the lively part, |prod M_i^{m_i} - prod calm_i^{m_i}| <= prod (A_i + B_i)^{m_i} - prod A_i^{m_i} (expand both:
         every term has a factor B). The Gaussian factor is e^{-(V + t) v^2 / 2} times its value at v = 0. None of this increases
         with v.
         """
-        y = self.step * self.line.last
-        calm = self.line.split is not None
-        height = (self._log_bound(self.line.c, epsilon, calm) - self.square * y * y / 2).exp()
-        return (height * (self.log_growth.expm1() if self.line.rare else self.log_growth.exp())).upper()
+        return (self.largest * (-self.c * epsilon).exp()).upper()
 
     def cut(self, epsilon: arb) -> arb:
-        """|sum over j > J| <= (1/pi) int_y^inf E / v^2 dv = E / (pi y)."""
-        return (self._envelope(epsilon) / (arb.pi() * self.step * self.line.last)).upper()
+        """|sum over j > J| <= (1/pi) int_y^inf E / v^2 dv = E / (pi y); nothing on a lattice."""
+        return (self.envelope(epsilon) / (arb.pi() * self.y)).upper() if self.lattice is None else ZERO
 
     def alias(self, epsilon: arb) -> arb:
         """sum over k != 0 of e^{ckT} G(eps + kT): for either sign of k at most kappa(c') E[e^{c' (Y - eps)}] / (e^{|c' - c| T} - 1)
-        with any c' on that side of c (Chernoff's bound of every term, and a geometric series).
-
-        G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
+        with any c' on that side of c (Chernoff's bound of every term, and a geometric series); 0 on the right where no sum exceeds
+        eps + T. G and E are those of the measure whose transform is summed: with `rare`, without the calm part.
         """
-        period, total = 2 * arb.pi() / self.step, arb(0)
+        period, total = 2 * arb.pi() / self.step, ZERO
         for tilt in (self.line.low, self.line.high):
-            size = self._log_bound(tilt, epsilon).exp()
-            if self.line.rare:
-                size -= self._log_bound(tilt, epsilon, True).exp()
-            total += kappa(ball(tilt)) * size / (abs(ball(tilt) - self.c) * period).expm1()
+            if tilt < self.line.c or self.top is None or not proved(epsilon + period >= self.top):
+                size = self.size(tilt) - (self.size(tilt, True) if self.line.rare else ZERO)
+                total += kappa(ball(tilt)) * size * (-ball(tilt) * epsilon).exp() / (abs(ball(tilt) - self.c) * period).expm1()
         return total.upper()
 
     def price(self, epsilon: arb) -> arb:
@@ -128,27 +168,12 @@ class _Sums:
           dv <= E / (pi t y).
         """
         if not self.line.tau:
-            return arb(0)
+            return ZERO
         t = ball(self.line.tau) ** 2
-        total = sum(self._terms(epsilon), acb(0)).real * self.step / arb.pi()
-        rest = self._envelope(epsilon) / (arb.pi() * t * self.step * self.line.last)
-        return (t * (t / 8).exp() * (total + rest)).upper()
+        terms = [f * (-z * epsilon).exp() for f, z in zip(self.f, self.z, strict=True)]
+        total = (terms[0] / 2 + sum(terms[1:], acb(0))).real * self.step / arb.pi()
+        return (t * (t / 8).exp() * (total + self.envelope(epsilon) / (arb.pi() * t * self.y))).upper()
 
     def calm(self, epsilon: arb) -> arb:
-        """G of the calm parts alone, which `rare` left out: Chernoff's bound (`kappa`)."""
-        if not self.line.rare:
-            return arb(0)
-        plain = self._log_bound(self.line.calm, epsilon, True)
-        return (kappa(ball(self.line.calm)) * plain.exp()).upper()
-
-
-def chernoff(leaves: list[tuple[Leaf, int]], variance: arb, infinite: arb, line: Line, epsilons: list[arb],
-             progress: Callable[[str], None]) -> list[tuple[arb, arb]]:
-    """Upper bounds of delta, infinite + missing + kappa(c) E[e^{c (Y - eps)}]; from below, infinite."""
-    c, total, missing = ball(line.c), variance * (ball(line.c) ** 2 + ball(line.c)) / 2, arb(0)
-    for number, (leaf, count) in enumerate(leaves):
-        progress(f"leaf {number + 1} of {len(leaves)}")
-        transform = Transform(leaf, line)
-        total += count * transform.real(line.c).log()
-        missing += count * transform.missing
-    return [(infinite.lower(), (infinite + missing + kappa(c) * (total - c * epsilon).exp()).upper()) for epsilon in epsilons]
+        """G of the calm parts alone, which `rare` left out."""
+        return self.chernoff(self.line.calm, epsilon, True) if self.line.rare else ZERO

@@ -5,16 +5,18 @@ A leaf in one direction is a pair of measures (P, Q) with the loss l = log dQ/dP
     point masses   (p, q), loss log(q / p)
     pieces         on low < x < high:  dP = b(x) S_P(x) dx,  dQ = b(x) S_Q(x) dx,   S(x) = sum_i e^{a_i + b_i x}
 
-with b the standard normal density or e^{-x}/2 or e^{x}/2. Where S_P has slopes <= 0 and S_Q has slopes >= 0 (all leaves here) the loss
-l(x) = log S_Q(x) - log S_P(x) increases with x. Masses of intervals are closed forms; M(s) = E_P[e^{s l}] is `quadrature`'s.
+with b the standard normal density or e^{-x}/2 or e^{x}/2. S_P has slopes <= 0 and S_Q has slopes >= 0, so the loss increases with x.
+Masses of intervals are closed forms; M(s) = E_P[e^{s l}] is `transforms`'.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flint import acb, arb
+from flint import arb
 
 from .balls import UndecidedError, normal_mass, proved
 
@@ -22,49 +24,6 @@ Terms = tuple[tuple[arb, arb], ...]  # (a_i, b_i)
 Number = Any  # arb or acb
 ZERO, ONE = arb(0), arb(1)
 CONSTANT: Terms = ((ZERO, ZERO),)
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is."""
-
-    p: Terms
-    q: Terms
-    low: arb | None = None
-    high: arb | None = None
-    lean: int = 0
-    weight: arb = ONE
-
-    def reversed(self) -> Piece:
-        """(Q, P), reflected: x -> -x turns the sign of all slopes, so that the loss increases again."""
-        low, high = (None if end is None else -end for end in (self.high, self.low))
-        p, q = (tuple((a, -b) for a, b in terms) for terms in (self.q, self.p))
-        return Piece(p, q, low, high, -self.lean, self.weight)
-
-    def scaled(self, weight: arb) -> Piece:
-        return replace(self, weight=weight * self.weight)
-
-    def mass(self, terms: Terms, low: arb | None, high: arb | None) -> arb:
-        """weight * int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
-        total = arb(0)
-        for a, b in terms:
-            if not self.lean:
-                ends = (None if end is None else end - b for end in (low, high))
-                total += (a + b * b / 2).exp() * normal_mass(*ends)
-            else:
-                assert low is not None and high is not None
-                slope = b + self.lean
-                flat = high - low if slope.is_zero() else ((slope * high).exp() - (slope * low).exp()) / slope
-                total += a.exp() * flat / 2
-        return self.weight * total
-
-    def log_base(self, x: Number) -> Number:
-        """log b(x)."""
-        return x * self.lean - arb(2).log() if self.lean else -x * x / 2 - (2 * arb.pi()).log() / 2
-
-    def loss(self, x: Number) -> Number:
-        """l(x), analytic wherever this returns."""
-        return log_sum(self.q, x) - log_sum(self.p, x)
 
 
 def log_sum(terms: Terms, x: Number) -> Number:
@@ -84,60 +43,147 @@ def log_sum(terms: Terms, x: Number) -> Number:
 
 
 @dataclass(frozen=True, eq=False)
+class Piece:
+    """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is."""
+
+    p: Terms
+    q: Terms
+    low: arb | None = None
+    high: arb | None = None
+    lean: int = 0
+    weight: arb = ONE
+
+    def reversed(self) -> Piece:
+        """(Q, P), reflected: x -> -x turns the sign of all slopes, so that the loss increases again."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        p, q = (tuple((a, -b) for a, b in terms) for terms in (self.q, self.p))
+        return replace(self, p=p, q=q, low=low, high=high, lean=-self.lean)
+
+    def mass(self, terms: Terms, low: arb | None, high: arb | None) -> arb:
+        """weight * int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
+        total = arb(0)
+        for a, b in terms:
+            if not self.lean:
+                total += (a + b * b / 2).exp() * normal_mass(*(None if end is None else end - b for end in (low, high)))
+            else:
+                assert low is not None and high is not None
+                slope = b + self.lean
+                flat = high - low if slope.is_zero() else ((slope * high).exp() - (slope * low).exp()) / slope
+                total += a.exp() * flat / 2
+        return self.weight * total
+
+    def log_base(self, x: Number) -> Number:
+        """log b(x)."""
+        return x * self.lean - arb(2).log() if self.lean else -x * x / 2 - (2 * arb.pi()).log() / 2
+
+    def loss(self, x: Number) -> Number:
+        """l(x), analytic wherever this returns."""
+        return log_sum(self.q, x) - log_sum(self.p, x)
+
+    def slope(self, x: arb) -> arb:
+        """l'(x): d/dx log sum_i e^{a_i + b_i x} is the mean of the b_i with weights e^{a_i + b_i x}."""
+        signed = [(sign * b, a + b * x - log_sum(terms, x)) for sign, terms in ((1, self.q), (-1, self.p)) for a, b in terms]
+        return sum((b * log.exp() for b, log in signed), ZERO)
+
+    def top(self) -> arb | None:
+        """The supremum of the loss, its limit at `high`: finite at infinity if S_Q is constant and S_P keeps a constant term."""
+        if self.high is not None:
+            return self.loss(self.high)
+        still = [sum((a.exp() for a, b in terms if b.is_zero()), ZERO) for terms in (self.q, self.p)]
+        return None if still[1].is_zero() or any(not b.is_zero() for _, b in self.q) else (still[0] / still[1]).log()
+
+
+@dataclass(frozen=True, eq=False)
 class Leaf:
-    """One direction of one leaf. `key` says which leaf it is: equal keys are equal laws.
+    """One direction of one leaf; a leaf without any part is one without loss.
 
     Attributes:
       atoms: (P-mass, Q-mass), both positive. infinite: Q-mass where P has none. lost: P-mass where Q has none.
-      lattice: (first, spacing, numbers of steps from first, one per atom) where all losses are on one lattice by construction.
       variance: of a Gaussian leaf, mu^2, for which M(s) = e^{mu^2 (s^2 - s) / 2}; such a leaf has no other parts.
+      grid: (one loss, spacing) where all losses are on one lattice by construction. mirror: (Q, P) is the same pair.
+      curve: k with log E_Q[e^{c l}] <= k(c) for c > 0 in both directions. least: the members, one for each number in [0, 1], of a class
+        of mechanisms that the leaf dominates; None where the leaf is a mechanism itself.
     """
 
-    key: tuple[object, ...]
     atoms: tuple[tuple[arb, arb], ...] = ()
     pieces: tuple[Piece, ...] = ()
     infinite: arb = ZERO
     lost: arb = ZERO
-    lattice: tuple[arb, arb, tuple[int, ...]] | None = None
-    variance: arb | None = None
+    variance: arb = ZERO
+    grid: tuple[arb, arb] | None = None
     mirror: bool = False
+    curve: Callable[[arb], arb] | None = None
+    least: Callable[[arb], Leaf] | None = None
 
     def reversed(self) -> Leaf:
         """(Q, P); a pair that is its own mirror image is returned as it is."""
         if self.mirror:
             return self
-        lattice = self.lattice and (-self.lattice[0], self.lattice[1], tuple(-k for k in self.lattice[2]))
-        return Leaf(("reversed", *self.key), tuple((q, p) for p, q in self.atoms), tuple(part.reversed() for part in self.pieces),
-                    self.lost, self.infinite, lattice)
+        least, grid = self.least, self.grid and (-self.grid[0], self.grid[1])
+        return Leaf(tuple((q, p) for p, q in self.atoms), tuple(part.reversed() for part in self.pieces), self.lost, self.infinite,
+                    grid=grid, least=least and (lambda share: least(share).reversed()))
+
+    @property
+    def lattice(self) -> tuple[arb, arb] | None:
+        """(one loss, spacing) of losses on a lattice; two losses always are."""
+        if self.grid is not None or len(self.atoms) != 2 or self.pieces:
+            return self.grid
+        first, second = ((q / p).log() for p, q in self.atoms)
+        return first, abs(second - first)
 
     def largest_loss(self) -> arb | None:
         """Upper bound of the finite losses; None if there is none."""
-        if self.variance is not None or any(piece.high is None and _grows(piece) for piece in self.pieces):
-            return None
-        tops = [(q / p).log() for p, q in self.atoms]
-        for piece in self.pieces:
-            tops.append(piece.loss(acb(piece.high)).real if piece.high is not None else piece.q[0][0] - _still(piece.p))
-        top = tops[0]
-        for other in tops[1:]:
-            top = top.max(other)
-        return top
+        tops = [(q / p).log() for p, q in self.atoms] + [piece.top() for piece in self.pieces]
+        return None if None in tops or not tops else functools.reduce(arb.max, tops)  # type: ignore[arg-type]
 
 
-def _grows(piece: Piece) -> bool:
-    """Whether the loss has no bound as x grows: unless S_Q is constant and S_P keeps a constant term."""
-    return any(not b.is_zero() for _, b in piece.q) or not any(b.is_zero() for _, b in piece.p)
+def density(square: arb) -> Piece:
+    """N(0, 1) against N(mu, 1), mu^2 = square: dQ/dP = e^{mu x - mu^2/2}."""
+    return Piece(CONSTANT, ((-square / 2, square.sqrt()),))
 
 
-def _still(terms: Terms) -> arb:
-    """log of the constant term."""
-    return next(a for a, b in terms if b.is_zero())
+def delta_of_one(leaf: Leaf, epsilon: arb) -> arb:
+    """delta(eps) = Q(infinite) + sum over atoms of (q - e^eps p)_+ + sum over pieces of int (dQ - e^eps dP)_+.
+
+    Losses increase along a piece, so its integral is Q - e^eps P of the part above the point where the loss is eps.
+    """
+    total, scale = leaf.infinite, epsilon.exp()
+    for p, q in leaf.atoms:
+        total += ZERO.max(q - scale * p)
+    for piece in leaf.pieces:
+        start, top = None, piece.top()
+        if top is None or not proved(top <= epsilon):
+            start = _crossing(piece, epsilon)
+            total += piece.mass(piece.q, start, piece.high) - scale * piece.mass(piece.p, start, piece.high)
+    return total
 
 
-def normal_piece(terms: Terms) -> Piece:
-    """N(0, 1) against sum_i e^{a_i + b_i x} times it."""
-    return Piece(CONSTANT, terms)
+def _crossing(piece: Piece, epsilon: arb) -> arb:
+    """The lower end of a piece if the loss is >= eps on all of it; else a ball that contains the x with l(x) = eps, as l < eps is
+    proved at one end of the ball and l > eps at the other. Bisection as long as that can be proved; not in the middle, where the
+    crossing of a symmetric pair may be exactly."""
+    if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
+        return piece.low
+    low = piece.low if piece.low is not None else _outwards(arb(-1), lambda x: proved(piece.loss(x) < epsilon))
+    high = piece.high if piece.high is not None else _outwards(arb(1), lambda x: proved(piece.loss(x) > epsilon))
+    if not proved(piece.loss(low) < epsilon) or not proved(piece.loss(high) > epsilon):
+        raise UndecidedError("epsilon is too near the loss at the end of a piece")
+    for _ in range(4400):
+        middle = (low + (high - low) * 7 / 16).mid()
+        loss = piece.loss(middle)
+        if proved(loss < epsilon):
+            low = middle
+        elif proved(loss > epsilon):
+            high = middle
+        else:
+            break
+    return low.union(high)
 
 
-def shifted(weight: arb, shift: arb) -> tuple[arb, arb]:
-    """weight * dN(shift, 1) / dN(0, 1) as a term e^{a + b x}."""
-    return (weight.log() - shift * shift / 2, shift)
+def _outwards(x: arb, passed: Callable[[arb], bool]) -> arb:
+    """The first of x, 2x, 4x, ... that is past epsilon, if it comes soon."""
+    for _ in range(200):
+        if passed(x):
+            break
+        x = 2 * x
+    return x

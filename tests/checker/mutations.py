@@ -21,7 +21,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TESTS = ("tests/checker/test_bounds_contain_the_truth.py",)
+TESTS = ("tests/checker/test_bounds_contain_the_truth.py", "tests/checker/test_classes.py")
 
 
 class Mutation(NamedTuple):
@@ -35,27 +35,28 @@ class Mutation(NamedTuple):
 MUTATIONS = (
     Mutation("cut, upper end", "high = middle + cut +", "high = middle +"),
     Mutation("cut, lower end", "low = middle - cut -", "low = middle -"),
-    Mutation("cut: growth beyond the calm part", "total += (length * size * (-y * angle).exp()).upper()", "pass"),
-    Mutation("cut: the upright sides", "boxes += [(height / UPRIGHT, acb(end, part)) for end in (rule.low, rule.high)]", "pass"),
-    Mutation("cut: growth of the window", "(value * ((height / self.width) ** 2 / 2).exp()).upper()", "value.upper()"),
+    Mutation("cut: growth beyond the calm part", "total += lively(rule, line.turn, sigma, y)", "pass"),
+    Mutation("cut: the shifted side", "boxes = [(width, acb(", "boxes = [(0 * width, acb("),
+    Mutation("cut: the upright sides", "boxes += [(height / UPRIGHT, acb(", "boxes += [(0 * height, acb("),
+    Mutation("cut: growth of the window", "* ((height / self.width) ** 2 / 2).exp()).upper()", ").upper()"),
     Mutation("cut: sinc of the cells", "* longer * (1 - sinc_sup(y * longer / 2))", "* longer"),
-    Mutation(
-        "cut: floor of the cells", "return arb(0).max(functools.reduce(arb.min, floors))", "return functools.reduce(arb.max, floors)"
-    ),
+    Mutation("cut: floor of the cells", "ZERO.max(functools.reduce(arb.min, floors))", "functools.reduce(arb.max, floors)"),
     Mutation("aliases, all", "- sums.alias(epsilon) -", "-"),
     Mutation("aliases, left", "for tilt in (self.line.low, self.line.high):", "for tilt in (self.line.high,):"),
     Mutation("aliases, right", "for tilt in (self.line.low, self.line.high):", "for tilt in (self.line.low,):"),
+    Mutation("aliases, right, unless no sum is beyond", "not proved(epsilon + period >= self.top)", "not proved(period >= 0)"),
     Mutation("price of smoothing", "- sums.price(epsilon)\n", "\n"),
     Mutation("calm outcomes", "+ sums.calm(epsilon) +", "+"),
-    Mutation("tail", "+ sums.missing\n", "\n"),
+    Mutation("tail", "sums.calm(epsilon) + sums.missing\n", "sums.calm(epsilon)\n"),
     Mutation("tail, upper", "+ [(self.high, None)] * (piece.high is None)", ""),
     Mutation("tail, lower", "gaps = [(None, self.low)] * (piece.low is None) + ", "gaps = "),
-    Mutation("tail of Chernoff's bound", "(infinite + missing + kappa(c)", "(infinite + kappa(c)"),
-    Mutation("rule, real", "return total + (-error).union(error)", "return total"),
-    Mutation("rule, on the line", "return [value + acb(spread, spread) for value in", "return [value for value in"),
-    Mutation("lattice: aliases on the left", "alias = 1 / (tilt * period).expm1()", "alias = arb(0)"),
-    Mutation("lattice: aliases on the right", "alias += kappa(other)", "alias += 0 * kappa(other)"),
-    Mutation("lattice: infinite mass", "infinite = 1 - (1 - leaf.infinite) ** count", "infinite = arb(0)"),
+    Mutation("tail of Chernoff's bound", "sums.chernoff(line.c, epsilon) + sums.missing if", "sums.chernoff(line.c, epsilon) if"),
+    Mutation("rule, real", "return total + self.error(sigma, ZERO, calm)", "return total"),
+    Mutation("rule, on the line", "return [value + acb(error, error) for value in", "return [value for value in"),
+    Mutation("lattice: the last term is halved", "- (terms[0] + terms[-1]) / 2)", "- terms[0] / 2)"),
+    Mutation("infinite mass", "Contour(leaves, line, progress), infinite_mass(leaves)", "Contour(leaves, line, progress), ZERO"),
+    Mutation("members of classes", "found = [(low, high) for (low, _), (_, high) in zip(least, found, strict=True)]", "pass"),
+    Mutation("Renyi curves between their orders only", "if proved(left <= c) and proved(c <= right):", "if proved(left <= c):"),
 )
 
 

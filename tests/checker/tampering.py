@@ -98,14 +98,15 @@ def _shake(hint: dict[str, Any], generator: random.Random) -> None:
     for name in list(hint):
         if name in FLOATS and generator.random() < 0.4:
             hint[name] = hint[name] * generator.choice((0.0, 0.01, 0.3, 0.9, 1.1, 3.0, 30.0, -1.0))
-        elif name in ("last", "nodes", "cells", "points") and generator.random() < 0.4:
+        elif name in ("last", "nodes", "cells") and generator.random() < 0.4:
             hint[name] = max(0, int(hint[name] * generator.choice((0.0, 0.1, 0.5, 1.5, 2.0))))
     if generator.random() < 0.2:
         hint[generator.choice(FLOATS)] = generator.choice((0.0, 0.1, 1.0, 5.0))
-    if generator.random() < 0.2 and hint.get("method") == "contour":
+    if generator.random() < 0.2 and "step" in hint:
         hint["rare"], hint["split"], hint["calm"] = True, 10 ** generator.uniform(-3, 1), 10 ** generator.uniform(-1, 1)
         hint.pop("cells", None)
-    if generator.random() < 0.1:
-        hint["below"] = True
+    for name in ("below", "lattice"):
+        if generator.random() < 0.1:
+            hint[name] = not hint.get(name, False)
     if "last" in hint:
         hint["last"] = min(hint["last"], 3000)

@@ -12,10 +12,9 @@ import pytest
 from flint import acb, arb
 
 from comparisons import exact
-from dp_edgeworth.checker import contour, envelope, pairs, single
+from dp_edgeworth.checker import contour, decay, laws, pairs
 from dp_edgeworth.checker.balls import ball, working_bits
-from dp_edgeworth.checker.quadrature import Rule
-from dp_edgeworth.checker.transforms import Line, Transform, ends, validated
+from dp_edgeworth.checker.transforms import Rule, Transform, validated
 
 EVENT = {
     "type": "SelfComposedDpEvent",
@@ -37,9 +36,8 @@ def exact_delta(epsilon=2.0):
 
 def bounds(**hints):
     with working_bits(128):
-        leaves, variance = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
-        line = validated(Line(**{**FINE, **hints}))
-        low, high = contour.delta_bounds(leaves, variance, arb(0), line, [arb(2)], lambda text: None)[0]
+        leaves = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
+        low, high = contour.delta_bounds(leaves, validated({**FINE, **hints}), [arb(2)], lambda text: None)[0]
         return float(low), float(high)
 
 
@@ -75,10 +73,10 @@ def test_good_hints_give_narrow_bounds(hints):
 def test_chernoff_has_its_tail():
     """Of one leaf that is cut off at once, the tail is nearly all."""
     with working_bits(128):
-        leaves, variance = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
+        leaves = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
         for reach, c in ((9.0, 2.0), (1.0, 8.0)):
-            line = validated(Line(**{**FINE, "c": c, "high": 2 * c, "reach": reach}))
-            assert float(contour.chernoff(leaves, variance, arb(0), line, [arb(2)], lambda text: None)[0][1]) >= exact_delta()
+            line = validated({**FINE, "last": 0, "c": c, "high": 2 * c, "reach": reach})
+            assert float(contour.delta_bounds(leaves, line, [arb(2)], lambda text: None)[0][1]) >= exact_delta()
 
 
 def inside(low, value, high):
@@ -101,8 +99,8 @@ def moment(s, weight=lambda x: 1, low=-12, high=13):
 def test_a_coarse_rule_knows_its_error(nodes):
     """A few nodes on wide panels: the sum alone is wrong in the 6th digit, the ball contains the integral."""
     with working_bits(128), mp.workdps(30):
-        line = validated(Line(**{**FINE, "reach": 10.0, "nodes": nodes, "digits": 8.0}))
-        rule = Rule(sampled().pieces[0], ends(sampled().pieces[0], line), [(2.5, 2.0, False)], nodes, 8.0)
+        line = validated({**FINE, "reach": 10.0, "nodes": nodes, "digits": 8.0})
+        rule = Rule(sampled().pieces[0], line, [(2.5, 2.0, False)])
         for sigma, value in ((2.5, rule.real(ball(2.5))), (0.5, rule.real(ball(0.5)))):
             assert value.contains(arb(mp.nstr(moment(mp.mpf(sigma), low=-10, high=11), 25)))
         for j, value in enumerate(rule.line(ball(2.5), arb(1), 2)):
@@ -118,9 +116,9 @@ def test_the_lively_part_is_below_its_bound(direction, below, reach):
     with working_bits(128):
         leaf, split = sampled(direction), 0.1 if direction == "remove" else 0.2
         for y in (2.0, 10.0, 40.0):
-            line = validated(Line(**{**FINE, "reach": reach, "split": split, "below": below, "turn": 0.8, "step": y, "last": 1}))
-            rule = Transform(leaf, line).rules[0]
-            bound = float(envelope.rectangle_sides(rule, envelope.rectangle_height(rule.piece, 0.8), 0.8, arb(2.5), ball(y)))
+            line = validated({**FINE, "reach": reach, "split": split, "below": below, "turn": 0.8, "step": y, "last": 1})
+            rule = Transform(leaf, line, ball(y)).rules[0]
+            bound = float(decay.lively(rule, 0.8, arb(2.5), ball(y)))
             for v in (y, 1.3 * y, 3.0 * y):
                 assert lively(rule, direction, v) <= bound
 
@@ -144,30 +142,34 @@ def test_cells_bound_the_transform(direction, cells):
     with working_bits(128):
         leaf = sampled(direction)
         for y in (0.5, 2.0, 6.0, 20.0):
-            line = validated(Line(**{**FINE, "step": y, "last": 1, "cells": cells}))
-            transform = Transform(leaf, line)
-            top = transform.real(line.c)
-            bound = top * transform.growth().exp()
+            line = validated({**FINE, "step": y, "last": 1, "cells": cells})
+            transform = Transform(leaf, line, ball(y))
+            top, bound = transform.real(line.c), decay.bound(transform)
             assert bound < top
             for v in (y, 1.1 * y, 2.0 * y, 5.0 * y):
-                one = Transform(leaf, validated(Line(**{**FINE, "step": v, "last": 1}))).values()[1]
+                one = Transform(leaf, validated({**FINE, "step": v, "last": 1}), ball(v)).values()[1]
                 assert one.abs_lower() <= bound
 
 
 def test_the_supremum_of_sinc():
     for u in (1e-3, 0.3, 0.9, 1.0, 1.5, 2.9, 3.3, 4.5, 10.0):
         top = max(abs(mp.sin(v) / v) for v in mp.linspace(u, u + 12, 4000))
-        assert float(envelope.sinc_sup(ball(u))) >= top
+        assert float(decay.sinc_sup(ball(u))) >= top
 
 
-@pytest.mark.parametrize("points", [4, 7, 12, 60])
+def on_a_lattice(leaf, count, epsilon, hint):
+    line = validated({"lattice": True, **hint})
+    return contour.delta_bounds([(leaf, count)], line, [ball(epsilon)], lambda text: None)[0]
+
+
+@pytest.mark.parametrize("points", [4, 8, 12, 60])
 @pytest.mark.parametrize("c", [0.05, 0.5, 2.0])
 def test_a_lattice_knows_its_aliases(points, c):
     """Randomised response, eight times: the multinomial sum in exact order."""
     event = {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 3}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "REPLACE_ONE")
-        low, high = single.lattice_bounds(leaf, 8, arb(1), c, 2 * c + 1, points)
+        low, high = on_a_lattice(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "last": points // 2})
         own, other = mp.mpf(2) / 3, mp.mpf(1) / 6
         loss, total = mp.log(4), mp.mpf(0)
         for i in range(9):
@@ -183,7 +185,7 @@ def test_infinite_masses_are_added_to_both_ends():
     event = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.25}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "ADD_OR_REMOVE_ONE")
-        low, high = single.lattice_bounds(leaf, 2, ball(0.05), 2.0, 5.0, 400)
+        low, high = on_a_lattice(leaf, 2, 0.05, {"c": 2.0, "high": 5.0, "last": 200})
         up = mp.exp(mp.mpf(0.1)) / (1 + mp.exp(mp.mpf(0.1)))
         wanted = 1 - mp.mpf(9) / 16 + mp.mpf(9) / 16 * up**2 * (1 - mp.exp(mp.mpf(0.05) - mp.mpf(0.2)))
         assert inside(low, wanted, high) and float(high) < float(low) + 1e-9
@@ -206,15 +208,12 @@ SINGLES = [
 @pytest.mark.parametrize("epsilon", [0.125, 0.75])
 def test_one_mechanism_is_its_integral(event, relation, epsilon):
     """Closed forms against int (q - e^eps p)_+ from the definition of the pieces, by acb.integral between the crossing and far away."""
-    from dp_edgeworth.checker.laws import CONSTANT, Leaf, Piece
-
     with working_bits(96):
         leaf = pairs.leaf_of(event, relation)
-        if leaf.variance is not None:
-            mu = leaf.variance.sqrt()
-            leaf = Leaf((), pieces=(Piece(CONSTANT, ((-mu * mu / 2, mu),)),))
+        if not leaf.variance.is_zero():
+            leaf = laws.Leaf(pieces=(laws.density(leaf.variance),))
         for one in (leaf, leaf.reversed()):
-            found, total = single.delta_of_one(one, ball(epsilon)), one.infinite
+            found, total = laws.delta_of_one(one, ball(epsilon)), one.infinite
             for p, q in one.atoms:
                 total += arb(0).max(q - ball(epsilon).exp() * p)
             for piece in one.pieces:
@@ -245,8 +244,7 @@ def _integral(piece, epsilon):
 def test_what_is_cut_off_is_counted_on_both_sides(reach):
     """Q = 0.7 N(0, 1) + 0.3 N(1, 1) outside the ends of the rule."""
     with working_bits(128), mp.workdps(30):
-        line = validated(Line(**{**FINE, "reach": reach}))
-        rule = Transform(sampled(), line).rules[0]
+        rule = Transform(sampled(), validated({**FINE, "reach": reach}), ball(0.2)).rules[0]
         low, high = mp.mpf(float(rule.low)), mp.mpf(float(rule.high))
         parts = [(mp.mpf(0.3), 1), (1 - mp.mpf(0.3), 0)]
         wanted = mp.fsum(w * (mp.ncdf(low - shift) + mp.ncdf(shift - high)) for w, shift in parts)
@@ -259,7 +257,7 @@ def test_the_floor_of_a_cell_is_below_its_density(direction, low, high):
     """The density of the tilted loss, r / l', in mpmath at many points of the cell."""
     with working_bits(128), mp.workdps(20):
         piece, sign = sampled(direction).pieces[0], 1 if direction == "remove" else -1
-        floor = float(envelope._floor(piece, ball(low), ball(high), arb(2.5)))
+        floor = float(decay.floor(piece, ball(low), ball(high), arb(2.5)))
         ratio = lambda x: mp.mpf(0.7) + mp.mpf(0.3) * mp.exp(sign * x - mp.mpf(1) / 2)  # noqa: E731
         power = mp.mpf(2.5) if sign > 0 else mp.mpf(-1.5)
         slope = lambda x: mp.mpf(0.3) * mp.exp(sign * x - mp.mpf(1) / 2) / ratio(x)  # noqa: E731

@@ -89,7 +89,7 @@ def test_bad_events_are_a_sentence(event):
     [
         {"type": "AdditiveNoiseDpEvent", "distribution": "gennorm", "parameters": {}},
         {"type": "os.system"},
-        {"type": "ZCDpEvent", "rho": 1.0},
+        {"type": "RandomAllocationDpEvent", "event": GAUSSIAN, "num_selected": 1, "num_steps": 9},
         {
             "type": "PoissonSampledDpEvent",
             "sampling_probability": 0.5,
@@ -126,7 +126,7 @@ BAD = [None, True, "1", [], {}, -1.0, 0.0, 1e300, -1e300, 1e-300, 10**30, -5, 0]
         "rare",
         "calm",
         "cells",
-        "method",
+        "lattice",
         "unknown",
     ],
 )
