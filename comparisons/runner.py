@@ -155,9 +155,9 @@ def peak_mb() -> float:
 
 
 def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
-    """Epsilon ends and the median seconds of making the accountant, composing and asking; repeats while quick.
+    """Epsilon ends and the median CPU seconds of making the accountant, composing and asking; repeats while quick.
 
-    Repetitions ask about events that differ by parts in 1e12, so that nobody answers from memory.
+    Repetitions ask about events that differ by parts in 1e7, so that nobody answers from memory.
     """
     ends, first = _timed(method, event, delta, relation)
     if first > 1.0:  # slow enough for the first call, with its lazy imports, to count
@@ -169,9 +169,9 @@ def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRela
 
 
 def _timed(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     ends = METHODS[method].ends(event, delta, relation)
-    return ends, time.perf_counter() - start
+    return ends, time.process_time() - start
 
 
 def judge(ends: Ends, guarantee: str, exact: Ends | None) -> tuple[str, str]:

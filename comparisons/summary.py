@@ -77,7 +77,10 @@ def _speed(directory: Path) -> list[str]:
     if not lines:
         return []
     titles = ("measured", "ours", "peer", "ratio or value", "target", "met", "note")
-    note = "Medians in one process. `ratio` is the peer's time over ours unless the target says `at most`.\n"
+    note = (
+        "Medians of CPU seconds in one process. No event is asked about twice: every repetition has all its noises a few parts in 1e7 "
+        "larger, so that nobody answers from memory. `ratio` is the peer's time over ours unless the target says `at most`.\n"
+    )
     return ["## Speed\n", note, *markdown(titles, (speed.cells(line) for line in lines))]
 
 
