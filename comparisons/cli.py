@@ -21,7 +21,8 @@ COMMANDS = {
     "findings": ("comparisons.findings", "the peers' wrong answers, reproduced live against the exact value"),
     "batches": ("comparisons.batches", "every way to draw batches: epsilon against noise; random allocation against PLD-accounting"),
     "summary": ("comparisons.summary", "the CSVs and pictures of a directory as one Markdown page; measures nothing"),
-    "all": ("comparisons.everything", "figures, table, speed, findings and summary into one directory; continues a run"),
+    "selection": ("comparisons.selection", "the cost of tuning, against RdpAccountant, as one page"),
+    "all": ("comparisons.everything", "everything but the campaigns (truth, verified) into one directory; continues a run"),
     "truth": ("comparisons.truth", "random events against the exact value: violations, widths, times"),
     "verified": ("comparisons.verified", "the stored cases of a truth campaign, proved or refused by the checker"),
 }

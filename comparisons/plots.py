@@ -193,7 +193,7 @@ def _method_points(axis: Axes, rows: Sequence[Row], method: str, recipes: Sequen
     axis.plot([], [], color=colour, linestyle="none", marker="o", markerfacecolor=face, markersize=5.5, label=label)
     for row in rows:
         loose = looseness(row)
-        if loose is not None:
+        if loose is not None and row.seconds is not None:
             axis.plot([row.seconds], [max(loose, _LEAST)], color=colour, marker=_RECIPES[recipes.index(row.case) % 4], markersize=5.5,
                       markerfacecolor=face, alpha=0.85)  # fmt: skip
 
@@ -220,7 +220,8 @@ def looseness(row: Row) -> float | None:
 
 def split_by_distance(rows: Sequence[Row], methods: Sequence[str], share: float = 0.05) -> tuple[list[str], list[str]]:
     """(methods that a plot of epsilon tells apart from the exact line, those on it), by the median of |reported - exact| / exact."""
-    apart, on_the_line = [], []
+    apart: list[str] = []
+    on_the_line: list[str] = []
     for method in methods:
         gaps = [abs(row.gap / row.exact) for row in of(rows, method) if row.exact and row.gap is not None and math.isfinite(row.gap)]
         (apart if not gaps or statistics.median(gaps) > share else on_the_line).append(method)

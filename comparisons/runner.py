@@ -21,7 +21,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from dp_accounting import DpEvent, NeighboringRelation
@@ -152,6 +154,16 @@ def peak_mb() -> float:
     except ImportError:
         return math.nan
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def spent() -> float:
+    """CPU seconds of this process and, where /proc says so, of the children that `limited` had and that have ended."""
+    total, process = time.process_time(), forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return total
+    return total + sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:

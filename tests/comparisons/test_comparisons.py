@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import dp_accounting as dpa
@@ -22,6 +23,7 @@ from rich.console import Console
 from comparisons import (
     cases,
     cli,
+    everything,
     gaussian_limit,
     methods,
     ordinary,
@@ -35,6 +37,7 @@ from comparisons import (
     truth_judge,
     truth_oracle,
     workers,
+    workloads,
 )
 from comparisons import run as run_command
 from comparisons.brackets import pld_bracket
@@ -425,6 +428,35 @@ def test_summary_shows_every_csv_and_picture(tmp_path: Path) -> None:
     for part in ("| a\\|b | 1 | 2 | false |", "| m | 500 ms | 1 s | 2 | at least 1 | yes |", "paper-figure-5.png", "| x |"):
         assert part in page
     assert "paper-figure-4" not in page
+
+
+def test_summary_refuses_to_mix_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("speed", "findings"):
+        with report.table_file(tmp_path / f"{name}.csv", ["a"]):
+            pass
+    path = tmp_path / "speed.csv"
+    path.write_text(path.read_text().replace("sources ", "sources of old "))
+    assert cli.main(["summary", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "must be of the same versions" in error and "speed.csv" in error and not (tmp_path / "README.md").exists()
+
+
+def test_all_measures_anew_what_is_of_other_versions_and_keeps_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(everything, "PARTS", (("speed", "tiny", "--resume"), ("summary",)))
+    asked: list[timing.Wanted] = []
+
+    def tiny(wanted: timing.Wanted) -> Iterator[timing.Result]:
+        asked.append(wanted)
+        yield timing.Result("tiny", 0.5, value=0.5)
+
+    monkeypatch.setitem(workloads.WORKLOADS, "tiny", tiny)
+    for times, old in ((1, ""), (1, ""), (2, "sources of old ")):
+        path = tmp_path / "speed.csv"
+        if old:
+            path.write_text(path.read_text().replace("sources ", old))
+        assert cli.main(["all", "--out", str(tmp_path)]) == 0
+        assert len(asked) == times and report.of_this_version(path)
+    assert "tiny" in (tmp_path / "README.md").read_text() and "commit" in path.read_text()
 
 
 def test_figures_draw_from_the_csv_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
