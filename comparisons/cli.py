@@ -16,7 +16,7 @@ COMMANDS = {
     "run": ("comparisons.run", "cases through methods: a table per case and a CSV"),
     "quickstart": ("comparisons.quickstart", "one case through all methods, table and picture, in under a minute"),
     "figures": ("comparisons.figures", "the paper's Figures 2 to 5 and ours, PNG and SVG, from a CSV"),
-    "table": ("comparisons.table", "the paper's Table 1, measured"),
+    "table": ("comparisons.table", "the paper's Table 1, measured: from the rows of `figures`"),
     "speed": ("comparisons.speed", "our accountants against each peer: medians and ratios in one process"),
     "findings": ("comparisons.findings", "the peers' wrong answers, reproduced live against the exact value"),
     "batches": ("comparisons.batches", "every way to draw batches: epsilon against noise; random allocation against PLD-accounting"),

@@ -23,8 +23,9 @@ from dp_accounting.pld import PLDAccountant
 from comparisons import timing
 from comparisons.cases import AR, RO, distinct, dp_sgd
 from comparisons.curve_workloads import ALPHAS
-from comparisons.runner import OK, Limits, limited, peak_mb
+from comparisons.runner import OK, Limits, peak_mb
 from comparisons.timing import DELTA, Result, Wanted
+from comparisons.workers import limited
 
 _COARSE = 1e-3  # PLDAccountant's interval in jax_privacy's calibration
 #: (records, p, batch, noise).

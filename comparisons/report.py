@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -32,6 +32,7 @@ from rich.text import Text
 
 from comparisons.runner import ERROR, FALSE, IMPLAUSIBLE, MEMORY, OK, TIMEOUT
 
+T = TypeVar("T")
 PACKAGES = ("dp-edgeworth", "dp-accounting", "prv-accountant", "autodp", "numpy", "scipy", "mpmath")
 _STYLES = {OK: "green", ERROR: "red", FALSE: "bold red", IMPLAUSIBLE: "red", TIMEOUT: "yellow", MEMORY: "yellow"}
 
@@ -223,10 +224,15 @@ def row_cells(row: Row) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV, with empty cells as None; a line that an interruption cut short is not a row."""
-    kinds = {field.name: str(field.type) for field in fields(Row)}
+    """The rows of measurements of a CSV."""
+    return read_as(Row, path)
+
+
+def read_as(kind: type[T], path: Path) -> list[T]:
+    """The lines of a CSV as a dataclass, empty numbers as None; a line that an interruption cut short is none."""
+    kinds = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     lines = [line for line in read_table(path) if None not in line.values()]
-    return [Row(**{name: parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    return [kind(**{name: parsed(line[name], field) for name, field in kinds.items()}) for line in lines]
 
 
 def parsed(text: str, kind: str) -> Any:

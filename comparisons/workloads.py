@@ -23,10 +23,11 @@ from comparisons import curve_workloads, jobs, ordinary, timing
 from comparisons.cases import AR, distinct, dp_sgd
 from comparisons.methods import DEFAULT
 from comparisons.peers import UnrolledPldAccountant
-from comparisons.runner import OK, Limits, limited, measure
+from comparisons.runner import OK, Limits, measure
 from comparisons.speed_rows import speed_rows
 from comparisons.table import exponent
 from comparisons.timing import DELTA, Result, Wanted, Workload, asking, certified, tilted
+from comparisons.workers import limited
 
 
 def peers(wanted: Wanted) -> Iterator[Result]:

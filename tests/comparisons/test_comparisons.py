@@ -41,8 +41,9 @@ from comparisons import (
 )
 from comparisons import run as run_command
 from comparisons.brackets import pld_bracket
-from comparisons.runner import Limits, Outcome, judge, limited
+from comparisons.runner import Limits, Outcome, judge
 from comparisons.truth_cases import TruthCase, truth_case, truth_cases
+from comparisons.workers import limited
 
 AR, RO = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, dpa.NeighboringRelation.REPLACE_ONE
 GAUSSIANS = dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(80.0), 1500)
