@@ -7,14 +7,8 @@ seconds, and no event is asked about twice (`timing`).
 from __future__ import annotations
 
 import argparse
-import cProfile
-import functools
-import io
-import pstats
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 from comparisons import report, timing, workloads
 from comparisons.methods import pick
@@ -28,11 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-peers", action="store_true", help="only our own times")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="for speed.csv (default: out)")
     parser.add_argument("--resume", action="store_true", help="keep the workloads of DIR's CSV, measure the missing ones")
-    parser.add_argument("--profile", action="store_true", help="also profile our slowest workload")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Every result as a line when it comes, `speed.csv`, and a profile if asked for."""
+    """Every result as a line when it comes, and `speed.csv`."""
     names = pick("WORKLOAD", arguments.workload, workloads.WORKLOADS) or list(workloads.WORKLOADS)
     wanted = Wanted(tuple(arguments.only), not arguments.no_peers)
     path = report.prepare(arguments.out) / "speed.csv"
@@ -42,10 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
             for result in _results(name, wanted) if name not in done else ():
                 write({"workload": name, **result._asdict(), "met": result.met})
                 print(_line(result), flush=True)
-    screen = report.console()
-    screen.print(f"rows: {path}")
-    if arguments.profile:
-        screen.print(profile())
+    report.console().print(f"rows: {path}")
     return 0
 
 
@@ -70,57 +60,3 @@ def cells(line: dict[str, str]) -> tuple[str, ...]:
     ours, peer, value = (float(line[name]) if line[name] else None for name in ("ours", "peer", "value"))
     times = timing.clock(ours), timing.clock(peer)
     return (line["measured"], *times, report.number(value, 3), line["target"], line["met"], line["note"])
-
-
-def profile(action: Callable[[], object] | None = None) -> str:
-    """Where the time goes in our slowest workload, and how far it is from the arithmetic that cannot be avoided."""
-    action = action or workloads.slowest()
-    products = characteristic_products(action)
-    seconds = timing.cpu_seconds(action)
-    profiler = cProfile.Profile()
-    profiler.runcall(action)
-    text = io.StringIO()
-    pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(15)
-    least = products / multiply_add_rate()
-    return (
-        f"Slowest workload: {seconds:.3f} s. Its characteristic function takes {products:.2e} complex multiply-adds (leaves x nodes "
-        f"x frequencies), at {multiply_add_rate():.2e} per second here {least:.3f} s: the whole is {seconds / least:.1f} times "
-        f"that.\n{text.getvalue()}"
-    )
-
-
-def characteristic_products(action: Callable[[], object]) -> int:
-    """Leaves x nodes x frequencies of all transforms that an action takes."""
-    from dp_edgeworth.proofs import lattice
-    from dp_edgeworth.sums import loss_sums
-
-    counts: list[int] = []
-    original = loss_sums.log_characteristic
-
-    def counting(block: Any, transform: Any, step: float, last: int, **options: Any) -> Any:
-        counts.append(transform.weights.size * last)
-        return original(block, transform, step, last, **options)
-
-    with (
-        mock.patch.object(lattice, "log_characteristic", counting),
-        mock.patch.object(loss_sums, "log_characteristic", counting),
-    ):
-        loss_sums._kept.cache_clear()  # what a leaf has told before would not be counted
-        action()
-    return sum(counts)
-
-
-@functools.cache
-def multiply_add_rate() -> float:
-    """Complex multiply-adds per second in numpy, the arithmetic lower bound's unit."""
-    import numpy as np
-
-    a, b = np.full(4096, 0.5 + 0.1j), np.full(4096, 0.9 - 0.1j)
-
-    def action() -> None:
-        for _ in range(200):
-            np.multiply(a, b, out=a)
-            np.add(a, b, out=a)
-
-    return 200 * 4096 / min(timing.cpu_seconds(action) for _ in range(5))
-

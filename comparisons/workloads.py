@@ -17,34 +17,15 @@ from dp_accounting import (
     calibrate_dp_mechanism,
 )
 from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
 
 from comparisons import curve_workloads, jobs, ordinary, timing
-from comparisons.cases import AR, distinct, dp_sgd
-from comparisons.methods import DEFAULT
+from comparisons.cases import distinct, dp_sgd
 from comparisons.peers import UnrolledPldAccountant
-from comparisons.runner import OK, Limits, measure
+from comparisons.runner import OK, Limits
 from comparisons.speed_rows import speed_rows
 from comparisons.table import exponent
-from comparisons.timing import DELTA, Result, Wanted, Workload, asking, certified, tilted
+from comparisons.timing import DELTA, Result, Wanted, Workload, asking, certified
 from comparisons.workers import limited
-
-
-def peers(wanted: Wanted) -> Iterator[Result]:
-    """Every method at p 0.01, noise 0.8, m 1e4, delta 1e-5, against the certified interval."""
-    event = dp_sgd(0.01, 0.8, 10_000)
-    names = [name for name in (*DEFAULT, "FFT_FINE") if name != "EW_CERTIFIED" and wanted.has(f"base setting: {name}")]
-    ours = measure("EW_CERTIFIED", event, DELTA, AR)[1]
-    for name in names if wanted.peers else []:
-        try:
-            theirs = measure(name, event, DELTA, AR)[1]
-        except Exception as error:
-            yield Result(f"base setting: {name}", ours, note=f"{type(error).__name__}: {error}"[:120])
-            continue
-        target = "at least 100" if name == "PLD_1e-4" else ""
-        yield Result(f"base setting: {name}", ours, theirs, theirs / ours, target)
-    if wanted.has("base setting: width"):
-        yield Result("base setting: width", value=relative_width(event, DELTA), target="at most 1e-6")
 
 
 def relative_width(event: DpEvent, delta: float) -> float:
@@ -82,9 +63,9 @@ def size(wanted: Wanted) -> Iterator[Result]:
 
 
 def heterogeneous(wanted: Wanted) -> Iterator[Result]:
-    """N distinct leaves: per leaf against PLD and RDP at N = 100, and the exponent in N."""
-    if wanted.peers and wanted.has("N per leaf"):
-        yield from _per_leaf()
+    """N distinct leaves: width, and the exponent of the time in N."""
+    if wanted.has("N 10,000: width"):
+        yield Result("N 10,000: width", value=relative_width(distinct(10_000), DELTA), target="at most 1e-6")
     # The first N of the first range are in the hard regime, which flattens the fit; the second range never is.
     sizes = [100, 300, 1000, 3000, 10_000, 30_000]
     for low, high in ((0.005, 0.02), (0.05, 0.1)):
@@ -94,17 +75,6 @@ def heterogeneous(wanted: Wanted) -> Iterator[Result]:
             yield Result(name, value=exponent(sizes, times), target="at most 1.05")
     hard = distinct(100, 0.005, 0.015)
     yield from timing.compared("N 100 with m p about 1", wanted, hard, asking(certified), asking(PLDAccountant), "at least 1")
-
-
-def _per_leaf() -> Iterator[Result]:
-    pld, rdp = (timing.median(asking(factory), distinct(100), 0.2) / 100 for factory in (PLDAccountant, RdpAccountant))
-    for number in (1000, 10_000):
-        event, name = distinct(number), f"N per leaf, {number:,} leaves"
-        ours, estimate = (timing.median(asking(factory), event) / number for factory in (certified, tilted))
-        yield Result(f"{name}: width", value=relative_width(event, DELTA), target="at most 1e-6")
-        yield Result(f"{name}: against PLD", ours, pld, pld / ours, "at least 300")
-        yield Result(f"{name}: against RDP", ours, rdp, rdp / ours, "at least 10")
-        yield Result(f"{name}: tilted, against RDP", estimate, rdp, rdp / estimate, "at least 50")
 
 
 def calibration(wanted: Wanted) -> Iterator[Result]:
@@ -185,15 +155,9 @@ def finite_sample(wanted: Wanted) -> Iterator[Result]:
     yield from growth.finite_sample(wanted)
 
 
-def slowest() -> Callable[[], object]:
-    """The workload that `--profile` takes apart: 10,000 distinct leaves."""
-    event = distinct(10_000)
-    return lambda: asking(certified)(event)
-
-
 WORKLOADS: dict[str, Workload] = {
     "single": single, "curves": curve_workloads.curves, "ordinary": ordinary.ordinary, "thousand-leaves": jobs.thousand_leaves,
     "schedule": jobs.noise_schedule, "sweep": jobs.grid, "tolerance": jobs.tolerance, "truncated": jobs.truncated,
-    "calibration": calibration, "peers": peers, "size": size, "heterogeneous": heterogeneous, "loop": loop, "incremental": incremental,
+    "calibration": calibration, "size": size, "heterogeneous": heterogeneous, "loop": loop, "incremental": incremental,
     "memory": memory, "finite-sample": finite_sample,
 }  # fmt: skip

@@ -30,7 +30,6 @@ from comparisons import (
     peers,
     report,
     runner,
-    speed,
     table,
     timing,
     truth,
@@ -521,11 +520,6 @@ def test_the_ordinary_inputs_are_sixty_and_all_are_answered() -> None:
         for relation in relations:
             assert timing.certified(relation).supports(event), (name, relation)
         assert cases.nudged(event, 1) != event, name
-
-
-def test_profile_counts_the_products_of_the_transform() -> None:
-    text = speed.profile(lambda: timing.asking(timing.certified)(cases.dp_sgd(0.05, 1.0, 1000)))
-    assert "complex multiply-adds" in text and "0.00e+00" not in text
 
 
 def test_every_command_of_the_table_has_its_module() -> None:
