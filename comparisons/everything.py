@@ -16,7 +16,7 @@ from comparisons.summary import TABLES
 
 #: The parts in order, each a command of its own.
 PARTS: tuple[tuple[str, ...], ...] = (
-    ("figures", "--resume"), ("table",), ("speed", "--resume"), ("findings", "--resume"), ("batches",), ("selection",),
+    ("figures", "--resume", "--timeout", "15"), ("table",), ("speed", "--resume"), ("findings", "--resume"), ("batches",), ("selection",),
     ("summary",),
 )  # fmt: skip
 
