@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not source.exists():
         raise ValueError(f"`table` reads the CSV that `figures` writes. Found no `{source}`.")
     lines = summary(report.read_rows(source))
+    (arguments.out / "table.csv").unlink(missing_ok=True)  # made from the rows: nothing is lost
     with report.table_file(arguments.out / "table.csv", COLUMNS) as write:
         for line in lines:
             write(dict(zip(COLUMNS, line, strict=True)))
