@@ -1,7 +1,7 @@
 """Workloads that ask one event for many points: in single answers of the same event, and against PLDAccountant's points.
 
-PLDAccountant composes and gives as many points as we do: epsilons one by one, as its method does; a trade-off curve, mu and the
-advantage are read off deltas, in one call or one by one, whichever takes it less.
+PLDAccountant composes and gives as many points of its curve as we do: deltas, in one call or one by one, whichever takes it less. That is
+kind to it: epsilons at given deltas take it longer, and a trade-off curve or mu would have to be read off its points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _deltas(number: int) -> tuple[Callable[[Any], Any], ...]:
 
 #: What is asked of an accountant that has composed: ours, and the peer's ways.
 QUESTIONS: dict[str, Question] = {
-    "200 epsilons": (lambda ours: ours.get_epsilon(DELTAS), (lambda pld: [pld.get_epsilon(delta) for delta in DELTAS],)),
+    "200 epsilons": (lambda ours: ours.get_epsilon(DELTAS), _deltas(200)),
     "200 deltas": (lambda ours: ours.get_delta(np.linspace(0.0, 20.0, 200)), _deltas(200)),
     "101 alphas": (lambda ours: ours.get_tradeoff(ALPHAS), _deltas(101)),
     "get_gdp_mu": (lambda ours: ours.get_gdp_mu(), _deltas(101)),
