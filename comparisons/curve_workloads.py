@@ -1,7 +1,7 @@
 """Workloads that ask one event for many points: in single answers of the same event, and against PLDAccountant's points.
 
-PLDAccountant composes and gives as many points of its curve as we do: deltas, in one call or one by one, whichever takes it less. That is
-kind to it: epsilons at given deltas take it longer, and a trade-off curve or mu would have to be read off its points.
+PLDAccountant composes and gives as many points of its curve as we do: deltas, in one call or one by one, whichever takes it less. That
+is kind to it: epsilons at given deltas take it longer, and a trade-off curve or mu would have to be read off its points.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from comparisons.timing import Result, Wanted
 DELTAS = np.geomspace(1e-12, 1e-2, 200)
 ALPHAS = np.geomspace(1e-6, 1.0, 101)
 _MOST_SINGLES = "at most 20"
-
-
 Question = tuple[Callable[[Any], Any], tuple[Callable[[Any], Any], ...]]
 
 

@@ -16,8 +16,8 @@ from comparisons.summary import TABLES
 
 #: The parts in order, each a command of its own.
 PARTS: tuple[tuple[str, ...], ...] = (
-    ("figures", "--resume", "--timeout", "15"), ("table",), ("speed", "--resume"), ("findings", "--resume"), ("batches",), ("selection",),
-    ("summary",),
+    ("figures", "--resume", "--timeout", "15"), ("table",), ("speed", "--resume"), ("findings", "--resume"), ("batches",),
+    ("selection",), ("summary",),
 )  # fmt: skip
 
 
