@@ -130,6 +130,7 @@ def incremental(wanted: Wanted) -> Iterator[Result]:
 
 def _one_more(factory: Callable[[], Any], number: int, steps: int = 10) -> float:
     """Median seconds of composing one more distinct leaf and asking, after `number` of them."""
+    timing.warm_up()
     events = cast(ComposedDpEvent, distinct(number + steps, 0.05, 0.1)).events
     accountant = factory().compose(ComposedDpEvent(events[:number]))
     accountant.get_epsilon(DELTA)
