@@ -7,7 +7,6 @@ seconds and the ratios of our method to PLD-accounting; `--without-peer` leaves 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,8 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures, writes both CSVs and draws the figure."""
+    """Measures, writes both CSVs and draws the figure; what is there already, of these sources, is kept."""
     directory = report.prepare(arguments.out)
+    if report.of_this_version(directory / "random-allocation.csv"):
+        return 0
     rows = schemes()
     _write(directory / "batch-sampling.csv", rows)
     report.console().print(f"picture: {draw(rows, directory)}")
@@ -97,7 +98,6 @@ def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    with report.table_file(path, list(rows[0])) as write:
+        for row in rows:
+            write(row)

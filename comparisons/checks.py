@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +25,7 @@ from dp_accounting.rdp import RdpAccountant
 from comparisons import gaussian_limit, peers
 from comparisons.cases import CASES, dp_sgd
 from comparisons.runner import peak_mb
+from comparisons.timing import cpu_seconds
 
 AR, RO = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
@@ -159,18 +158,10 @@ def prv_cost() -> list[Claim]:
     claims = []
     for steps, error in ((10**3, 0.1), (10**4, 0.1), (10**5, 0.1), (10**4, 0.01)):
         accountant = peers.PrvAccountant(eps_error=error).compose(dp_sgd(0.01, 0.8, steps))
-        seconds = _seconds(functools.partial(accountant.get_epsilon, 1e-5))
+        seconds = cpu_seconds(functools.partial(accountant.get_epsilon, 1e-5))
         setting = f"p 0.01, noise 0.8, m {steps:g}, eps_error {error:g}"
-        claims.append(Claim(setting, f"{seconds:.2f} s", "", f"peak so far {peak_mb():.0f} MB"))
+        claims.append(Claim(setting, f"{seconds:.2f} CPU s", "", f"peak so far {peak_mb():.0f} MB"))
     return claims
-
-
-def _seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        action()
-    return time.perf_counter() - start
 
 
 def pld_power() -> list[Claim]:
@@ -178,10 +169,10 @@ def pld_power() -> list[Claim]:
     mass = from_gaussian_mechanism(1.0, sampling_prob=1e-6, value_discretization_interval=1e-4)._pmf_remove
     claims = []
     for steps in (10**5, 10**6, 3 * 10**6):
-        sparse = _seconds(functools.partial(mass.self_compose, steps))
-        dense = _seconds(functools.partial(mass.to_dense_pmf().self_compose, steps))
-        truth = f"made dense first: {dense:.3f} s"
-        claims.append(Claim(f"p 1e-6, noise 1, m {steps:g}", f"{sparse:.2f} s", truth, "slow"))
+        sparse = cpu_seconds(functools.partial(mass.self_compose, steps))
+        dense = cpu_seconds(functools.partial(mass.to_dense_pmf().self_compose, steps))
+        truth = f"made dense first: {dense:.3f} CPU s"
+        claims.append(Claim(f"p 1e-6, noise 1, m {steps:g}", f"{sparse:.2f} CPU s", truth, "slow"))
     return claims
 
 

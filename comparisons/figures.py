@@ -68,21 +68,18 @@ def _figure_2(plots: Any, rows: Sequence[Row]) -> Any:
 
 
 def _figure_3(plots: Any, rows: Sequence[Row]) -> Any:
-    """The paper's three panels, and below each how far every method is from the exact value."""
-    figure, axes = plots.panels(3, rows=2, height=2.7)
+    """The paper's panels (its third is its second without RDP and GDP-E), and below each the distance to the exact value."""
+    figure, axes = plots.panels(2, 4.4, 2.7, rows=2)
     methods = ("EXACT", "EW_CERTIFIED", "EW_EST", "EW_TILTED", "RDP", "GDP", "GDP-E", "FFT")
-    left, right = _case(rows, "paper-figure-3-left"), _case(rows, "paper-figure-3-right")
-    without_rdp = tuple(method for method in methods if method not in ("RDP", "GDP-E"))
-    for index, (mine, shown, title) in enumerate((
-        (left, methods, "p 0.01, noise 0.8, delta 0.015"),
-        (right, methods, "p 0.05, noise 1, delta 1e-5"),
-        (right, without_rdp, "without RDP, GDP-E"),
-    )):  # fmt: skip
-        plots.epsilon_curves(axes[index], mine, shown, lambda row: row.size)
+    titles = {"left": "p 0.01, noise 0.8, delta 0.015", "right": "p 0.05, noise 1, delta 1e-5"}
+    for index, (side, title) in enumerate(titles.items()):
+        mine = _case(rows, f"paper-figure-3-{side}")
+        plots.epsilon_curves(axes[index], mine, methods, lambda row: row.size)
+        plots.cut_above(axes[index], mine, "GDP-E", [method for method in methods if method != "GDP-E"])
         axes[index].set(ylabel="epsilon", title=title)
-        plots.gap_curves(axes[index + 3], mine, shown[1:], lambda row: row.size, linear=1e-3)
-        axes[index + 3].set_xlabel("number of compositions m")
-    plots.legend(figure, 4)
+        plots.gap_curves(axes[index + 2], mine, methods[1:], lambda row: row.size, linear=1e-3)
+        axes[index + 2].set_xlabel("number of compositions m")
+    plots.legend(figure)
     return figure
 
 
@@ -93,7 +90,7 @@ def _figure_4(plots: Any, rows: Sequence[Row]) -> Any:
         mine = _case(rows, f"paper-figure-4-{side}")
         plots.epsilon_curves(axis, mine, _BOUNDS, lambda row: row.size)
         axis.set(xscale="log", xlabel="number of compositions m", ylabel="epsilon", title=title, ylim=(0.0, 2.0))
-    plots.legend(figure, 4)
+    plots.legend(figure)
     return figure
 
 
@@ -103,38 +100,38 @@ def _figure_5(plots: Any, rows: Sequence[Row]) -> Any:
         plots.epsilon_curves(axis, rows, _BOUNDS, lambda row: 11 * row.size, floor)
         axis.set(xscale="log", xlabel="m = m1 + m2", ylabel="epsilon", title=title)
     axes[1].set_ylim(-0.1, 2.0)
-    plots.legend(figure, 3)
+    plots.legend(figure)
     return figure
 
 
 def _width_time(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, (axis,) = plots.panels(1, 7.4, 4.6)
-    plots.error_points(axis, rows, [name for name in METHODS if name != "EXACT"])
-    axis.set_title("Four DP-SGD recipes: lower left is better")
-    plots.legend(figure, 3)
-    return figure
+    return plots.looseness_panels(rows)
 
 
 def _growth(label: str) -> Callable[[Any, Sequence[Row]], Any]:
     def painter(plots: Any, rows: Sequence[Row]) -> Any:
-        figure, (axis,) = plots.panels(1, 7.4, 4.4)
+        figure, (axis,) = plots.panels(1, 8.4, 4.6)
         plots.time_curves(axis, rows, _GROWTH)
         axis.set(xlabel=label, title="Compose and one epsilon, delta 1e-5")
-        plots.legend(figure, 3)
+        plots.legend(figure)
         return figure
 
     return painter
 
 
 def _delta(plots: Any, rows: Sequence[Row]) -> Any:
-    figure, (left, right) = plots.panels(2, 4.2, 3.8)
-    methods = ("EXACT", "EW_CERTIFIED", "EW_TILTED", "EW_EST", "PLD_1e-4", "PLD_1e-3", "RDP", "FFT", "GDP")
-    plots.epsilon_curves(left, rows, methods, lambda row: row.delta)
-    plots.gap_curves(right, rows, methods[1:], lambda row: row.delta)
+    """Left what can be told apart from the exact curve; right how far everything is from it."""
+    figure, (left, right) = plots.panels(2, 4.6, 3.8)
+    methods = ("EW_CERTIFIED", "EW_TILTED", "EW_EST", "PLD_1e-4", "PLD_1e-3", "RDP", "FFT", "GDP")
+    apart, on_the_line = plots.split_by_distance(rows, methods)
+    plots.epsilon_curves(left, rows, ("EXACT", *apart), lambda row: row.delta)
+    names = "\n".join(METHODS[name].shown for name in on_the_line)
+    left.annotate(f"within 5 % of the exact line:\n{names}", (0.03, 0.03), xycoords="axes fraction", fontsize=7)
+    plots.gap_curves(right, rows, methods, lambda row: row.delta)
     ticks = [10.0**-k for k in range(0, 21, 4)]
     left.set(xscale="log", xlabel="delta", ylabel="epsilon", xticks=ticks, title="p 0.05, noise 1, 200 steps")
     right.set(xscale="log", xlabel="delta", xticks=ticks, title="A bound below 0 is false")
-    plots.legend(figure, 3)
+    plots.legend(figure)
     return figure
 
 

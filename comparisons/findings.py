@@ -14,7 +14,8 @@ from comparisons import checks, curve_checks, report
 from comparisons.checks import Claim
 from comparisons.methods import pick
 from comparisons.run import positive
-from comparisons.runner import OK, Limits, limited
+from comparisons.runner import OK, Limits
+from comparisons.workers import limited
 
 
 class Finding(NamedTuple):

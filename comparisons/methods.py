@@ -23,9 +23,10 @@ Ends = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True)
 class Method:
-    """A named accountant. `extra` methods run when they are asked for, not by default."""
+    """A named accountant; `shown` is what its users call it. `extra` methods run when they are asked for, not by default."""
 
     name: str
+    shown: str
     guarantee: str
     line: str
     factory: Factory
@@ -94,30 +95,35 @@ def _allocation_peer(relation: NeighboringRelation) -> PrivacyAccountant:
 
 
 _ALL = (
-    Method("EW_CERTIFIED", INTERVAL, "ours: certified inversion of the characteristic function", _interval()),
-    Method("EW_ADAPTIVE", INTERVAL, "ours: EW_LOW and EW_UPP, the paper's bounds", _interval(bound="adaptive")),
-    Method("EW_UNIFORM", INTERVAL, "ours: the paper's uniform bounds", _interval(bound="uniform")),
-    Method("EW_EST", ESTIMATE, "ours: the paper's AEA, Edgeworth of order 2", _edgeworth(order=2)),
-    Method("EW_EST_1", ESTIMATE, "ours: AEA of order 1", _edgeworth(order=1)),
-    Method("EW_EST_3", ESTIMATE, "ours: AEA of order 3", _edgeworth(order=3)),
-    Method("EW_TILTED", ESTIMATE, "ours: Edgeworth around the saddle point", _edgeworth(tilted=True)),
-    Method("PLD_1e-4", UPPER, "dp-accounting PLD, interval 1e-4 (its default)",
+    Method("EW_CERTIFIED", "EdgeworthIntervalAccountant", INTERVAL, "ours: certified inversion of the characteristic function",
+           _interval()),
+    Method("EW_ADAPTIVE", "EdgeworthIntervalAccountant(bound='adaptive')", INTERVAL, "ours: EW_LOW and EW_UPP, the paper's bounds",
+           _interval(bound="adaptive")),
+    Method("EW_UNIFORM", "EdgeworthIntervalAccountant(bound='uniform')", INTERVAL, "ours: the paper's uniform bounds",
+           _interval(bound="uniform")),
+    Method("EW_EST", "ApproximateEdgeworthAccountant", ESTIMATE, "ours: the paper's AEA, Edgeworth of order 2", _edgeworth(order=2)),
+    Method("EW_EST_1", "ApproximateEdgeworthAccountant(order=1)", ESTIMATE, "ours: AEA of order 1", _edgeworth(order=1)),
+    Method("EW_EST_3", "ApproximateEdgeworthAccountant(order=3)", ESTIMATE, "ours: AEA of order 3", _edgeworth(order=3)),
+    Method("EW_TILTED", "ApproximateEdgeworthAccountant(tilted=True)", ESTIMATE, "ours: Edgeworth around the saddle point",
+           _edgeworth(tilted=True)),
+    Method("PLD_1e-4", "PLDAccountant", UPPER, "dp-accounting PLD, interval 1e-4 (its default)",
            _peer("UnrolledPldAccountant", value_discretization_interval=1e-4)),
-    Method("PLD_1e-3", UPPER, "dp-accounting PLD, interval 1e-3",
+    Method("PLD_1e-3", "PLDAccountant, interval 1e-3", UPPER, "dp-accounting PLD, interval 1e-3",
            _peer("UnrolledPldAccountant", value_discretization_interval=1e-3)),
-    Method("RDP", UPPER, "dp-accounting RDP, the moments accountant (MA)", _rdp),
-    Method("FFT", INTERVAL, "prv-accountant 0.2.0, eps_error 0.1: FFT_LOW and FFT_UPP, remove only",
+    Method("RDP", "RdpAccountant", UPPER, "dp-accounting RDP, the moments accountant (MA)", _rdp),
+    Method("FFT", "PRVAccountant (FFT)", INTERVAL, "prv-accountant 0.2.0, eps_error 0.1: FFT_LOW and FFT_UPP, remove only",
            _peer("PrvAccountant")),
-    Method("FFT_FINE", INTERVAL, "prv-accountant 0.2.0, eps_error 0.01, remove only",
+    Method("FFT_FINE", "PRVAccountant (FFT), eps_error 0.01", INTERVAL, "prv-accountant 0.2.0, eps_error 0.01, remove only",
            _peer("PrvAccountant", eps_error=0.01), extra=True),
-    Method("GDP", ESTIMATE, "central limit theorem; exact for plain Gaussians", _peer("GdpAccountant")),
-    Method("GDP-E", ESTIMATE, "Edgeworth on the trade-off curve, then duality", _peer("GdpEdgeworthAccountant")),
-    Method("AFA", ESTIMATE, "autodp's Analytical Fourier Accountant (extra `afa`), remove only",
+    Method("GDP", "central limit theorem (GDP)", ESTIMATE, "central limit theorem; exact for plain Gaussians", _peer("GdpAccountant")),
+    Method("GDP-E", "GDP, Edgeworth (GDP-E)", ESTIMATE, "Edgeworth on the trade-off curve, then duality",
+           _peer("GdpEdgeworthAccountant")),
+    Method("AFA", "autodp (AFA)", ESTIMATE, "autodp's Analytical Fourier Accountant (extra `afa`), remove only",
            _peer("FourierAccountant")),
-    Method("PLD_ALLOCATION", INTERVAL, "PLD-accounting 2.0, epochs of random allocation only, its own accuracy",
+    Method("PLD_ALLOCATION", "PLD-accounting", INTERVAL, "PLD-accounting 2.0, epochs of random allocation only, its own accuracy",
            _allocation_peer, extra=True),
 )  # fmt: skip
-EXACT = ExactMethod("EXACT", INTERVAL, "the truth: comparisons/exact, more than double precision", _rdp)
+EXACT = ExactMethod("EXACT", "exact", INTERVAL, "the truth: comparisons/exact, more than double precision", _rdp)
 METHODS: dict[str, Method] = {method.name: method for method in (EXACT, *_ALL)}
 DEFAULT: tuple[str, ...] = tuple(method.name for method in _ALL if not method.extra)
 ALIASES = {

@@ -8,6 +8,7 @@ cross; a method that gave no answer says so in the legend.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +19,10 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
+from comparisons.cases import CASES
+from comparisons.methods import METHODS
 from comparisons.report import Row
 from comparisons.runner import FALSE, IMPLAUSIBLE, OK
 
@@ -36,8 +40,8 @@ _SETTINGS: Any = {
     "axes.titleweight": "bold",
     "figure.dpi": 150, "svg.fonttype": "none", "svg.hashsalt": "comparisons",
 }  # fmt: skip
-#: The paper's names of both ends of an interval.
-_PAPER = {"EW_ADAPTIVE": "EW_LOW, EW_UPP", "FFT": "FFT_LOW, FFT_UPP"}
+#: The paper's names.
+_PAPER = {"EW_ADAPTIVE": "EW_LOW, EW_UPP", "FFT": "FFT_LOW, FFT_UPP", "EW_EST": "EW_EST"}
 Coordinate = Callable[[Row], float]
 
 
@@ -49,16 +53,25 @@ def panels(count: int, width: float = 2.95, height: float = 3.4, rows: int = 1) 
     return figure, list(axes.ravel())
 
 
-def legend(figure: Any, columns: int = 4) -> None:
+def legend(figure: Any) -> None:
     """One legend for all panels, below them; a method is listed once, with the fullest account of its troubles."""
     found: dict[str, tuple[Any, str]] = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            method = label.split(" ")[0]
+            method = label.partition(" [")[0]
             if method not in found or len(label) > len(found[method][1]):
                 found[method] = (handle, label)
     handles, labels = zip(*found.values(), strict=True)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    figure.legend(handles, labels, loc="outside lower center", ncols=_columns_that_fit(labels, figure.get_figwidth()))
+
+
+def _columns_that_fit(labels: Sequence[str], inches: float) -> int:
+    """The most columns of a legend, filled column by column, that a figure is wide enough for."""
+    def width(columns: int) -> float:
+        rows = math.ceil(len(labels) / columns)
+        return sum(0.5 + 0.058 * max(map(len, labels[start : start + rows])) for start in range(0, len(labels), rows))
+
+    return max((columns for columns in range(1, 5) if width(columns) <= inches), default=1)
 
 
 def save(figure: Any, directory: Path, name: str) -> list[Path]:
@@ -75,12 +88,12 @@ def of(rows: Sequence[Row], method: str) -> list[Row]:
 
 
 def legend_label(rows: Sequence[Row], method: str) -> str:
-    """The method's name, with what became of it where that was not `ok`."""
+    """What users call the method, with what became of it where that was not `ok`."""
     trouble = Counter(row.status for row in of(rows, method) if row.status != OK)
     trouble["infinite"] = sum(row.status == OK and row.value == math.inf for row in of(rows, method))
     remarks = [_PAPER[method]] if method in _PAPER else []
     remarks += [f"{n} {status}" for status, n in (+trouble).items()]
-    return method + (f" ({'; '.join(remarks)})" if remarks else "")
+    return METHODS[method].shown + (f" [{'; '.join(remarks)}]" if remarks else "")
 
 
 def _look(method: str) -> dict[str, Any]:
@@ -129,7 +142,7 @@ def gap_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str], x: Coord
     """Reported minus exact epsilon, on a scale that is linear up to `linear` and logarithmic beyond."""
     for method in methods:
         points = [(x(row), row.gap or 0.0, row.status) for row in of(rows, method) if _finite(row.gap)]
-        axis.plot(*_columns(points), **_look(method))
+        axis.plot(*_columns(points), **_look(method), label=legend_label(rows, method))
         _crosses(axis, points, method)
     axis.axhline(0.0, color="black", linewidth=2.2, alpha=0.45)
     axis.set_yscale("symlog", linthresh=linear)
@@ -142,20 +155,57 @@ def time_curves(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None
     for method in methods:
         points = [(row.size, row.seconds) for row in of(rows, method) if row.seconds is not None]
         axis.plot(*_columns(points), **_look(method), label=legend_label(rows, method))
-    axis.set(xscale="log", yscale="log", ylabel="seconds")
+    axis.set(xscale="log", yscale="log", ylabel="CPU seconds")
 
 
-def error_points(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
-    """Width (interval) or distance to the exact value (bound, estimate) against seconds, one point per row."""
-    for method in methods:
-        if not of(rows, method):
-            continue
-        colour, _, marker = STYLE[method]
-        points = [(row.seconds, max(gap, 1e-11)) for row in of(rows, method) if (gap := looseness(row)) is not None]
-        axis.plot(*_columns(points), color=colour, linestyle="none", marker=marker, markersize=6, alpha=0.85,
-                  markeredgewidth=1.6 if marker in "12" else 1.0, label=legend_label(rows, method))  # fmt: skip
-    axis.set(xscale="log", yscale="log", xlabel="seconds (compose and one epsilon)",
-             ylabel="width, or distance to the exact epsilon")  # fmt: skip
+#: guarantee -> the title and the y-axis of its panel.
+_LOOSENESS = {
+    "interval": ("Certified intervals", "width: upper - lower end"),
+    "upper bound": ("Upper bounds", "bound - exact epsilon"),
+    "estimate": ("Estimates: no guarantee", "|estimate - exact epsilon|"),
+}
+_RECIPES = ("o", "^", "s", "D")
+
+
+def looseness_panels(rows: Sequence[Row]) -> Any:
+    """Distance to the truth, possible or real, against seconds: a panel per guarantee, a colour per method, a marker per recipe."""
+    recipes = list(dict.fromkeys(row.case for row in rows))
+    figure, axes = panels(3, 3.3, 4.0)
+    for axis, (guarantee, (title, label)) in zip(axes, _LOOSENESS.items(), strict=True):
+        mine = [row for row in rows if row.guarantee == guarantee and row.method != "EXACT"]
+        for method in dict.fromkeys(row.method for row in mine if row.method not in ("EW_EST_1", "EW_EST_3")):
+            _method_points(axis, of(mine, method), method, recipes)
+        axis.set(xscale="log", yscale="log", xlim=_limits(rows, "seconds", 3.0), ylim=_limits(rows, "looseness", 10.0))
+        axis.set(title=title, ylabel=label, xlabel="CPU seconds, one epsilon")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=6.5, handletextpad=0.2)
+    shapes = [Line2D([], [], color="black", linestyle="none", marker=marker, markersize=4.5) for marker in _RECIPES]
+    names = [f"{CASES[recipe].line}, delta {CASES[recipe].deltas[0]:g}" for recipe in recipes]
+    figure.legend(shapes, names, loc="outside lower center", ncols=2, fontsize=6.5)
+    return figure
+
+
+def _method_points(axis: Axes, rows: Sequence[Row], method: str, recipes: Sequence[str]) -> None:
+    """One method: a point per recipe, its remarks in the legend."""
+    colour = STYLE[method][0]
+    infinite = sum(row.value == math.inf for row in rows)
+    label = METHODS[method].shown + (f" ({infinite} infinite)" if infinite else "")
+    face = "none" if method in ("EW_UNIFORM", "PLD_1e-3", "GDP-E") else colour  # where two have one colour
+    axis.plot([], [], color=colour, linestyle="none", marker="o", markerfacecolor=face, markersize=5.5, label=label)
+    for row in rows:
+        loose = looseness(row)
+        if loose is not None and row.seconds is not None:
+            axis.plot([row.seconds], [max(loose, _LEAST)], color=colour, marker=_RECIPES[recipes.index(row.case) % 4], markersize=5.5,
+                      markerfacecolor=face, alpha=0.85)  # fmt: skip
+
+
+_LEAST = 1e-11  # what is closer is drawn here
+
+
+def _limits(rows: Sequence[Row], kind: str, margin: float) -> tuple[float, float]:
+    """The same limits for all panels."""
+    good = [row for row in rows if row.method != "EXACT" and looseness(row) is not None]
+    values = [max(looseness(row) or 0.0, _LEAST) if kind == "looseness" else (row.seconds or 0.0) for row in good]
+    return (min(values) / margin, max(values) * margin) if values else (1e-3, 1.0)
 
 
 def looseness(row: Row) -> float | None:
@@ -168,45 +218,68 @@ def looseness(row: Row) -> float | None:
     return None if row.exact is None or not _finite(value) or value is None else abs(value - row.exact)
 
 
+def split_by_distance(rows: Sequence[Row], methods: Sequence[str], share: float = 0.05) -> tuple[list[str], list[str]]:
+    """(methods that a plot of epsilon tells apart from the exact line, those on it), by the median of |reported - exact| / exact."""
+    apart: list[str] = []
+    on_the_line: list[str] = []
+    for method in methods:
+        gaps = [abs(row.gap / row.exact) for row in of(rows, method) if row.exact and row.gap is not None and math.isfinite(row.gap)]
+        (apart if not gaps or statistics.median(gaps) > share else on_the_line).append(method)
+    return apart, on_the_line
+
+
+def cut_above(axis: Axes, rows: Sequence[Row], method: str, others: Sequence[str]) -> None:
+    """Ends the y-axis above the other methods, and says how far the one method goes."""
+    highest = {name: max((row.value for row in of(rows, name) if row.value is not None and _finite(row.value)), default=0.0)
+               for name in (method, *others)}  # fmt: skip
+    top = 1.15 * max(highest[name] for name in others)
+    if highest[method] > top:
+        axis.set_ylim(top=top)
+        axis.annotate(f"{method}: up to {highest[method]:.3g}", (0.03, 0.97), xycoords="axes fraction", va="top", fontsize=7.5,
+                      color=STYLE[method][0])  # fmt: skip
+
+
 def overview(rows: Sequence[Row], title: str) -> Any:
-    """One case: every method's answer on the left, its time on the right."""
-    figure, (left, right) = panels(2, 4.6, 4.2)
+    """One case: every method's answer, or why there is none, on the left, its time on the right."""
+    figure, (left, right) = panels(2, 5.2, 4.2)
     methods = [row for row in rows if row.method != "EXACT"][::-1]
     exact = next((row.estimate for row in rows if row.method == "EXACT" and row.status == OK), None)
     if exact is not None:
-        left.axvline(exact, color="black", linewidth=2.2, alpha=0.45, label=f"exact {exact:.6f}")
-        left.legend(loc="lower right")
+        left.axvline(exact, color="black", linewidth=2.2, alpha=0.45)
     for height, row in enumerate(methods):
         _answer(left, row, height)
         _cost(right, row, height)
-    left.set(title=title, xlabel="epsilon", yticks=range(len(methods)), ylim=(-0.7, len(methods) - 0.3))
-    left.set_yticklabels([f"{row.method}  [{row.guarantee}]" for row in methods])
-    right.set(title="What it costs", xlabel="seconds (compose and one epsilon)", xscale="log")
+    line = "" if exact is None else f"   (grey line: the exact value, {exact:.6f})"
+    left.set(title=title, xlabel="epsilon" + line, yticks=range(len(methods)), ylim=(-0.7, len(methods) - 0.3))
+    left.set_yticklabels([f"{METHODS[row.method].shown}  [{row.guarantee}]" for row in methods], fontsize=7.5)
+    right.set(title="What it costs", xlabel="CPU seconds (compose and one epsilon)", xscale="log")
     right.set(yticks=range(len(methods)), yticklabels=[], ylim=left.get_ylim())
     return figure
 
 
 def _answer(axis: Axes, row: Row, height: int) -> None:
-    """One method's interval or number; an arrow where the upper end is infinite."""
+    """One method's interval or number; an arrow where the upper end is infinite; the reason where there is no answer."""
     colour, _, marker = STYLE[row.method]
     ends = [end for end in (row.lower, row.estimate, row.upper) if end is not None and math.isfinite(end)]
+    if row.status != OK or not ends:
+        remark = row.status if row.status != OK else "infinite"
+        axis.annotate(remark, (0.03, height), color=colour, fontsize=8, xycoords=("axes fraction", "data"), va="center")
     if not ends:
         return
     axis.plot([min(ends), max(ends)], [height, height], color=colour, linewidth=3, solid_capstyle="butt")
     if row.upper == math.inf:
         axis.annotate("", (1.0, height), (ends[-1], height), xycoords=("axes fraction", "data"), textcoords="data",
                       arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 2})  # fmt: skip
+        axis.annotate("infinite ", (1.0, height + 0.28), color=colour, fontsize=7.5, xycoords=("axes fraction", "data"), ha="right")
     else:
         axis.plot(ends[-1], height, color=colour, marker=marker if row.status == OK else "x", markersize=6)
 
 
 def _cost(axis: Axes, row: Row, height: int) -> None:
-    """One method's seconds, or why there are none."""
+    """One method's seconds, where it has an answer."""
     colour, _, marker = STYLE[row.method]
     if row.seconds is not None:
         axis.plot([row.seconds], [height], color=colour, marker=marker, markersize=6)
-    remark = row.status if row.status != OK else "infinite" if row.value == math.inf else ""
-    axis.annotate(remark, (0.03, height), color=colour, fontsize=8, xycoords=("axes fraction", "data"), va="center")
 
 
 def _finite(value: float | None) -> bool:

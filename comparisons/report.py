@@ -15,12 +15,13 @@ import importlib.metadata
 import math
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -31,6 +32,7 @@ from rich.text import Text
 
 from comparisons.runner import ERROR, FALSE, IMPLAUSIBLE, MEMORY, OK, TIMEOUT
 
+T = TypeVar("T")
 PACKAGES = ("dp-edgeworth", "dp-accounting", "prv-accountant", "autodp", "numpy", "scipy", "mpmath")
 _STYLES = {OK: "green", ERROR: "red", FALSE: "bold red", IMPLAUSIBLE: "red", TIMEOUT: "yellow", MEMORY: "yellow"}
 
@@ -142,7 +144,24 @@ def _end_last_line(path: Path) -> None:
 def _header() -> str:
     """The lines that say when, with what and where."""
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return f"# date: {date}\n{provenance()}"
+    return f"# date: {date}; commit {commit() or 'unknown'}\n{provenance()}"
+
+
+def measured_with() -> str:
+    """Commit, versions and machine, without a date, for a page."""
+    found = versions()
+    named = [f"{name} {found[name]}" for name in ("dp-edgeworth", "dp-accounting", "numpy", "scipy", "python")]
+    return "; ".join([*([f"commit {commit()}"] if commit() else []), *named, machine()])
+
+
+@functools.cache
+def commit() -> str:
+    """Of the working copy, if it is one; the fingerprint of the sources says whether it was changed."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=10", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def provenance() -> str:
@@ -153,15 +172,16 @@ def provenance() -> str:
 
 def of_this_version(path: Path) -> bool:
     """Whether a file exists that was begun with these versions and sources, on this machine."""
-    return path.exists() and _provenance_of(path) == provenance()
+    return path.exists() and provenance_of(path) == provenance()
 
 
-def _provenance_of(path: Path) -> str:
+def provenance_of(path: Path) -> str:
+    """What `provenance` was when the file was begun."""
     return "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:3])
 
 
 def _check_provenance(path: Path) -> None:
-    found = _provenance_of(path)
+    found = provenance_of(path)
     if found != provenance():
         raise ValueError(
             f"A file can only be continued with the versions, the sources and the machine that began it. Found `{path}` "
@@ -204,10 +224,15 @@ def row_cells(row: Row) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV, with empty cells as None; a line that an interruption cut short is not a row."""
-    kinds = {field.name: str(field.type) for field in fields(Row)}
+    """The rows of measurements of a CSV."""
+    return read_as(Row, path)
+
+
+def read_as(kind: type[T], path: Path) -> list[T]:
+    """The lines of a CSV as a dataclass, empty numbers as None; a line that an interruption cut short is none."""
+    kinds = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     lines = [line for line in read_table(path) if None not in line.values()]
-    return [Row(**{name: parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    return [kind(**{name: parsed(line[name], field) for name, field in kinds.items()}) for line in lines]
 
 
 def parsed(text: str, kind: str) -> Any:

@@ -15,7 +15,8 @@ from comparisons import report
 from comparisons.cases import AR, CASES, Case, adhoc, from_file
 from comparisons.methods import ALIASES, DEFAULT, EXACT, METHODS, Ends, pick
 from comparisons.report import Row
-from comparisons.runner import MEMORY, OK, TIMEOUT, Limits, Outcome, judge, limited, measure
+from comparisons.runner import MEMORY, OK, TIMEOUT, Limits, Outcome, judge, measure
+from comparisons.workers import limited
 
 Key = tuple[str, int, str, str]
 _NOTHING: Mapping[Key, Row] = {}

@@ -1,4 +1,4 @@
-"""One measurement in one child process, with limits on its time and its memory.
+"""What a measurement in a child process is: limits on its time and its memory, and how it may end (`workers` has the children).
 
 Nothing that a child does, or that is done to it, is fatal: every way to end is a status.
   ok              an answer that nothing speaks against
@@ -21,13 +21,14 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any
 
 from dp_accounting import DpEvent, NeighboringRelation
 
 from comparisons.cases import nudged
-from comparisons.methods import INTERVAL, METHODS, Ends
+from comparisons.methods import EXACT, INTERVAL, METHODS, Ends
 
 OK, UNSUPPORTED, ERROR, TIMEOUT, MEMORY = "ok", "unsupported", "error", "timeout", "out of memory"
 IMPLAUSIBLE, FALSE = "implausible", "false"
@@ -54,38 +55,11 @@ class Outcome:
     peak_mb: float = math.nan
 
 
-def limited(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits) -> Outcome:
-    """`function(*arguments)` in a child process; both must be picklable."""
-    context = server()
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(there, function, arguments, limits.gigabytes), daemon=True)
-    child.start()
-    there.close()
-    try:
-        return _await(here, child, limits)
-    finally:
-        child.kill()
-        child.join()
-        here.close()
-
-
 def server() -> multiprocessing.context.ForkServerContext:
     """Where children come from: a process that has imported everything."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     return context
-
-
-def _await(here: Connection, child: Any, limits: Limits) -> Outcome:
-    """The outcome the child sends, or the way it died; the clock starts at the child's first message."""
-    try:
-        here.recv()
-        if not here.poll(limits.seconds):
-            return Outcome(TIMEOUT, note=f"no answer within {limits.seconds:g} s")
-        return here.recv()
-    except EOFError:
-        child.join()
-        return Outcome(ERROR, note=epitaph(child.exitcode))
 
 
 def epitaph(exitcode: int | None) -> str:
@@ -94,14 +68,6 @@ def epitaph(exitcode: int | None) -> str:
         name = signal.Signals(-exitcode).name
         return f"the child process was killed by {name} (by hand, or by the system for lack of memory)"
     return f"the child process ended with exit code {exitcode} and no answer"
-
-
-def _child(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...], gigabytes: float) -> None:
-    """Body of the child: be silent, limit the memory, announce the start, send the outcome."""
-    before = confine(gigabytes)
-    there.send("started")
-    there.send(attempt(function, arguments, gigabytes, before))
-    there.close()
 
 
 def confine(gigabytes: float) -> float:
@@ -154,24 +120,34 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
-def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
-    """Epsilon ends and the median seconds of making the accountant, composing and asking; repeats while quick.
+def spent() -> float:
+    """CPU seconds of this process and, where /proc says so, of child processes that have ended."""
+    total, process = time.process_time(), forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return total
+    return total + sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
-    Repetitions ask about events that differ by parts in 1e12, so that nobody answers from memory.
+
+def measure(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
+    """Epsilon ends and the median CPU seconds of making the accountant, composing and asking; repeats while quick.
+
+    Repetitions ask about events that differ by parts in 1e7, so that nobody answers from memory.
     """
     ends, first = _timed(method, event, delta, relation)
-    if first > 1.0:  # slow enough for the first call, with its lazy imports, to count
+    if first > 0.3 or method == EXACT.name:  # slow enough for the first call, with its lazy imports, to count; or only the truth
         return ends, first
     times: list[float] = []
-    while not times or (len(times) < 6 and sum(times) < 0.5):
+    while not times or (len(times) < 6 and sum(times) < 0.3):
         times.append(_timed(method, nudged(event, len(times) + 1), delta, relation)[1])
     return ends, statistics.median(times)
 
 
 def _timed(method: str, event: DpEvent, delta: float, relation: NeighboringRelation) -> tuple[Ends, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     ends = METHODS[method].ends(event, delta, relation)
-    return ends, time.perf_counter() - start
+    return ends, time.process_time() - start
 
 
 def judge(ends: Ends, guarantee: str, exact: Ends | None) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""`python -m comparisons.selection`: the cost of tuning, against RdpAccountant, as comparisons/results/selection.md."""
+"""`selection`: the cost of tuning, the best of a random number of runs, against RdpAccountant, as one page."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, dp_event
 from dp_accounting.rdp import RdpAccountant
 
+from comparisons import report
 from comparisons.cases import dp_sgd
 from dp_edgeworth import EdgeworthIntervalAccountant
 
@@ -24,7 +26,7 @@ HEADER = """# The cost of tuning: the best of a random number of runs
 
 `RepeatAndSelectDpEvent(run, mean, shape)`, ADD_OR_REMOVE_ONE. `one run` is the certified epsilon of a single run, `tuned` the upper
 end for the selection; its lower end is that of one run with a constant score. RDP: RdpAccountant with its default orders, whose bound
-is that of Papernot and Steinke (2022). Seconds are CPU time for both deltas. Made by `python -m comparisons.selection`.
+is that of Papernot and Steinke (2022). Seconds are CPU time for both deltas. Made by `python -m comparisons selection`.
 
 | run | K | mean | delta | one run | tuned | RDP | tuned / RDP | s |
 |---|---|---|---|---|---|---|---|---|
@@ -51,7 +53,15 @@ def rows() -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
-    path = Path(__file__).parent / "results" / "selection.md"
-    path.write_text(HEADER + "\n".join(rows()) + "\n")
-    print(path)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to."""
+    parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="for selection.md (default: out)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The page, unless it is there already, of these sources."""
+    path = report.prepare(arguments.out) / "selection.md"
+    if not path.exists() or f"sources {report.fingerprint()}" not in path.read_text(encoding="utf-8"):
+        path.write_text(HEADER + "\n".join(rows()) + f"\n\nMeasured with {report.measured_with()}.\n", encoding="utf-8")
+    report.console().print(f"page: {path}")
+    return 0

@@ -7,16 +7,16 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from rich.table import Table
 
 from comparisons import report
-from comparisons.cases import CASES, DP_SGD
-from comparisons.methods import ALIASES, METHODS, pick
+from comparisons.cases import DP_SGD
+from comparisons.methods import METHODS
 from comparisons.report import Row
-from comparisons.run import add_limits, run_cases
-from comparisons.runner import OK, Limits
+from comparisons.runner import OK
 
 IDENTICAL, DISTINCT = "growth-identical", "growth-distinct"
 PAPER = {
@@ -34,28 +34,23 @@ TITLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Limits, and the choice of an existing CSV."""
-    add_limits(parser, timeout=30.0)
-    parser.add_argument("--from-figures", action="store_true", help="use the rows of DIR/figures.csv, measure nothing")
+    """Where the rows of `figures` are."""
+    parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="of figures.csv and for table.csv (default: out)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures (or reads) the rows, fits, prints, writes `table.csv`."""
-    directory = report.prepare(arguments.out)
-    source = directory / ("figures.csv" if arguments.from_figures else "table-rows.csv")
-    if not arguments.from_figures:
-        wanted = pick("METHOD", arguments.methods or [], METHODS, ALIASES)
-        cases = [CASES[name] for name in (*DP_SGD, IDENTICAL, DISTINCT)]
-        run_cases(cases, wanted, Limits(arguments.timeout, arguments.memory), source, resume=arguments.resume)
-    elif not source.exists():
-        raise ValueError(f"--from-figures needs the CSV that `figures` writes. Found no `{source}`.")
+    """Reads the rows, fits, prints, writes `table.csv`."""
+    source = arguments.out / "figures.csv"
+    if not source.exists():
+        raise ValueError(f"`table` reads the CSV that `figures` writes. Found no `{source}`.")
     lines = summary(report.read_rows(source))
-    with report.table_file(directory / "table.csv", COLUMNS) as write:
+    (arguments.out / "table.csv").unlink(missing_ok=True)  # made from the rows: nothing is lost
+    with report.table_file(arguments.out / "table.csv", COLUMNS) as write:
         for line in lines:
             write(dict(zip(COLUMNS, line, strict=True)))
     screen = report.console()
     screen.print(_printed(lines))
-    screen.print(f"table: {directory / 'table.csv'}")
+    screen.print(f"table: {arguments.out / 'table.csv'}")
     return 0
 
 

@@ -83,10 +83,8 @@ def bracket(case: TruthCase) -> Bracket:
 
 
 def read_rows(path: Path) -> list[TruthRow]:
-    """The rows of a CSV that `judged` wrote; a line that was cut short is none."""
-    kinds = {field.name: str(field.type) for field in fields(TruthRow)}
-    lines = [line for line in report.read_table(path) if None not in line.values()]
-    return [TruthRow(**{name: report.parsed(line[name], kind) for name, kind in kinds.items()}) for line in lines]
+    """The rows of a CSV that `judged` wrote."""
+    return report.read_as(TruthRow, path)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 import statistics
-import subprocess
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from rich.markup import escape
@@ -127,21 +125,4 @@ def page(rows: list[TruthRow], command: str) -> str:
         titles = ("case", "regime", *listing.columns, "event")
         lines = ([str(r.index), r.regime, *(cell(r) for cell in listing.columns.values()), short(r)] for r in listing.rows)
         parts += [f"## {listing.title.capitalize()}\n", *markdown(titles, lines)]
-    return "\n".join([*parts, "## Measured with\n", f"{measured_with()}.\n"])
-
-
-def measured_with() -> str:
-    """Versions and machine, without a date."""
-    versions = report.versions()
-    named = [f"{name} {versions[name]}" for name in ("dp-edgeworth", "dp-accounting", "numpy", "scipy", "python")]
-    commit = _commit()
-    return "; ".join([*([f"commit {commit}"] if commit else []), *named, report.machine()])
-
-
-def _commit() -> str:
-    """Of the working copy, if it is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=10", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
+    return "\n".join([*parts, "## Measured with\n", f"{report.measured_with()}.\n"])

@@ -1,4 +1,4 @@
-"""Many measurements in a few child processes: the limits of `runner`, without a child for every answer.
+"""Measurements in child processes with the limits of `runner`: one in a child of its own, or many in a few children.
 
 A worker answers one task after the other. One that takes too long is killed, one that died or ran out of memory is
 replaced, and the others do not notice; one that cannot even start ends the run (OSError). A task that ran out of memory
@@ -50,6 +50,12 @@ def outcomes(
     finally:
         for worker in workers:
             worker.end()
+
+
+def limited(function: Callable[..., Any], arguments: Task, limits: Limits) -> Outcome:
+    """`function(*arguments)` in a child process of its own; both must be picklable."""
+    (found,) = outcomes(function, [arguments], limits)
+    return found[1]
 
 
 @dataclass(eq=False)

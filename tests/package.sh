@@ -24,7 +24,7 @@ rm -rf dp_edgeworth-*/dp_edgeworth  # so that the wheel is tested
 cd dp_edgeworth-*/
 "$scratch/empty/bin/pip" install --quiet pytest pytest-xdist hypothesis mpmath python-flint rich matplotlib
 if [ "${1:-}" = "--all" ]; then
-    "$scratch/empty/bin/python" -m pytest -q -n 2 tests
+    "$scratch/empty/bin/python" -m pytest -q -n 2 -m "" tests
 else
-    "$scratch/empty/bin/python" -m pytest -q tests/test_readme.py tests/test_conformance.py tests/analysis tests/cli tests/test_documentation.py
+    "$scratch/empty/bin/python" -m pytest -q tests/test_readme.py tests/accountants/test_conformance.py tests/analysis tests/cli tests/test_documentation.py
 fi

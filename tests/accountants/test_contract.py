@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from cases import AR, BY_NAME, CASES, RELATIONS, RO, RS, composed, gaussian, laplace, repeated, sampled
 from dp_accounting import dp_event, privacy_accountant
+from effort import SLOW_TESTS_RUN
 
 import dp_edgeworth
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, NotAGuaranteeWarning
@@ -596,10 +597,10 @@ def test_14_nesting_beyond_the_recursion_limit_is_a_clear_error_or_an_answer(mak
 @every_class
 def test_14_one_at_a_time_is_as_good_as_at_once(make):
     single, at_once = make(), make().compose(STEP, 100_000)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100_000):
         single.compose(STEP)
-    assert time.perf_counter() - start < 15.0
+    assert time.process_time() - start < 15.0
     assert answers(single) == answers(at_once)
     assert single.ledger == at_once.ledger
 
@@ -618,10 +619,10 @@ def test_14_interleaved_is_as_good_as_at_once(make):
 
 @every_class
 def test_14_constructors_are_cheap(make):
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(1_000):
         make()
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 SCALARS = [
@@ -759,9 +760,9 @@ LONG = os.environ.get("DP_EDGEWORTH_LONG") == "1"
 
 
 def corner_events():
-    """Every noise, probability and count in the long run; otherwise each pair of them at least once: a Latin square."""
+    """Every noise, probability and count in the long run; a Latin square, each pair at least once, in CI; otherwise a third of it."""
     for (i, noise), (j, p), (k, count) in itertools.product(*map(enumerate, (NOISES, PROBABILITIES, COUNTS))):
-        if LONG or (i + j + k) % 4 == 0:
+        if LONG or ((i + j + k) % 4 == 0 and (SLOW_TESTS_RUN or (i + 2 * j) % 3 == 0)):
             yield sampled(p, gaussian(noise)), count
             yield sampled(p, laplace(noise)), count
 
@@ -770,7 +771,7 @@ def corner_events():
 def test_17_extremes_without_exception_warning_or_nan(make):
     failures = []
     for event, count in corner_events():
-        start, problem = time.perf_counter(), None
+        start, problem = time.process_time(), None
         try:
             accountant = make().compose(event, count)
             epsilons = [accountant.get_epsilon(delta) for delta in (DELTAS if LONG else DELTAS[:3])]
@@ -779,7 +780,7 @@ def test_17_extremes_without_exception_warning_or_nan(make):
                 problem = f"{epsilons} {deltas}"
         except Exception as error:  # every failure is listed, not only the first
             problem = repr(error)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         if problem or seconds > 10.0:
             failures.append(f"{event} x {count}: {problem} ({seconds:.1f} s)")
     assert not failures, "\n".join(failures)

@@ -140,7 +140,7 @@ def test_progress_is_drawn_after_its_patience_and_taken_away(monkeypatch):
     monkeypatch.setattr("sys.stderr", stream)
     with progress.progress("sweep", 10, patience=0.01) as advance:
         advance(3)
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 120.0  # only so that a thread that never draws is a failure
         while "3 of 10" not in stream.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert "sweep: 3 of 10, 0 s" in stream.getvalue() and stream.getvalue().endswith(" \r")

@@ -162,8 +162,10 @@ def test_ten_megabytes():
 def test_many_distinct_leaves_stop_in_time():
     leaves = [{"type": "PoissonSampledDpEvent", "sampling_probability": 0.01 + 1e-6 * k, "event": GAUSSIAN} for k in range(3000)]
     text = json.dumps({**BASE, "event": {"type": "ComposedDpEvent", "events": leaves}})
+    start = time.process_time()
     result = checker.verify(text, most_seconds=1.0)
-    assert result.upper == "undecided" and result.seconds < 30.0 and "more than 1 s" in " ".join(result.reasons)
+    assert result.upper == "undecided" and "more than 1 s" in " ".join(result.reasons)
+    assert time.process_time() - start < 30.0
 
 
 def test_progress_is_told():

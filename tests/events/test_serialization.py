@@ -511,13 +511,13 @@ def test_hostile_document(name):
 @pytest.mark.parametrize("start", ["", HEADER])
 def test_hostile_nesting(levels, unit, start):
     levels = min(levels, (serialization.MAX_BYTES - 100) // len(unit))
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(
         EventFormatError,
         match=r"^\$.*: must be nested at most 1000 deep\. Found more\.$",
     ) as caught:
         from_json(start + unit * levels)
-    assert time.monotonic() - begun < 2 and len(str(caught.value)) < 1000
+    assert time.process_time() - begun < 2 and len(str(caught.value)) < 1000
 
 
 def test_time_is_linear_in_the_text():
@@ -525,10 +525,10 @@ def test_time_is_linear_in_the_text():
         text = _in_event(
             '"type": "ComposedDpEvent", "events": [' + '{"type": "NoOpDpEvent"}, ' * copies + "0]",
         )
-        begun = time.perf_counter()
+        begun = time.process_time()
         with pytest.raises(EventFormatError, match=rf"^\$.event.events\[{copies}\]: must be an event"):
             from_json(text)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     assert min(seconds(20_000) for _ in range(2)) < 40 * min(seconds(2_000) for _ in range(3))
 

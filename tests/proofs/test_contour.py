@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from known_curves import KNOWN, Known
@@ -41,7 +42,7 @@ def contains(found: Contour, known: Known, epsilons: np.ndarray = EPSILONS) -> N
 
 
 @given(parameters)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_parameters_for_delta(drawn) -> None:
     log_tilt, log_period, last, log_tau2, log_others, known = drawn
     tau2 = 0.0 if log_tau2 is None else math.exp(log_tau2)
@@ -49,7 +50,7 @@ def test_any_parameters_for_delta(drawn) -> None:
 
 
 @given(parameters)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_parameters_for_the_complement(drawn) -> None:
     log_tilt, log_period, last, log_tau2, log_others, known = drawn
     tilt, *others = (-1.0 / (1.0 + math.exp(x)) for x in (log_tilt, *log_others))

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
-from hypothesis import given, settings
+from effort import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from known_curves import BY_NAME, coin, coins
 
@@ -97,14 +98,14 @@ def epsilons_near_the_lattice(known):
 
 
 @given(st.sampled_from(ON_A_LATTICE), st.floats(-6.0, 2.5), st.integers(2, 600), st.lists(st.floats(-6.0, 3.0), min_size=1, max_size=5))
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_parameters_for_delta(known, log_tilt, points, log_others):
     contains(lattice_contour(known.composition, math.exp(log_tilt), points, np.exp(np.array(log_others))), known,
              epsilons_near_the_lattice(known))
 
 
 @given(st.sampled_from(ON_A_LATTICE), st.floats(-6.0, 6.0), st.integers(2, 600), st.lists(st.floats(-6.0, 6.0), min_size=1, max_size=5))
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_parameters_for_the_complement(known, log_odds, points, log_others):
     tilt, *others = (-1.0 / (1.0 + math.exp(x)) for x in (log_odds, *log_others))
     contains(lattice_contour(known.composition, tilt, points, np.array(others)), known, epsilons_near_the_lattice(known))
