@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant, NotAGuaranteeWarning
 from dp_edgeworth.analysis import budgets, curves, explanation, html_report, planning, sampling, statement, sweeps
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.cli import certificates
@@ -55,7 +56,7 @@ def calibrate(options: argparse.Namespace) -> int:
     if options.verify:
         return certificates.state_verified(options, claim, event, before, data)
     answer(options, {**data, "statement": claim.to_dict()}, f"{before}{claim}")
-    return code(claim)
+    return code(claim.certified)
 
 
 def _solved(options: argparse.Namespace, budget: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -83,19 +84,17 @@ def sweep(options: argparse.Namespace) -> int:
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     names = ("sampling_probability", "noise_multiplier", "steps", "batch_size", "dataset_size", "epochs", "target_delta", "certified")
     tolerance = {} if options.tolerance is None else {"tolerance": options.tolerance}
-    result = sweeps.sweep(**given(options, *names), neighboring_relation=relation, **tolerance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotAGuaranteeWarning)  # said in a line of its own
+        result = sweeps.sweep(**given(options, *names), neighboring_relation=relation, **tolerance)
     table = result.to_csv(options.csv)
     if options.png:
         draw(result, options.png)
-    data = {"target_delta": result.target_delta, "neighboring_relation": result.neighboring_relation.name,
-            "certified": result.certified, **{name: axis.tolist() for name, axis in result.axes.items()},
-            **{side: getattr(result, side).tolist() for side in ("lower", "estimate", "upper")}}
     written = ", ".join(str(name) for name in (options.csv, options.png) if name)
-    answer(options, data, f"{result.epsilon.size} points written to {written}" if written else table.rstrip())
+    answer(options, result.to_dict(), f"{result.epsilon.size} points written to {written}" if written else table.rstrip())
     if not options.certified and not options.json:
-        write("estimates, not guarantees: use --certified for proved bounds\n", sys.stderr)
-    proved = bool(np.all((result.upper < np.inf) | (result.lower == np.inf)))
-    return ANSWERED if proved or not options.certified else NOT_CERTIFIED
+        write("estimates, not guarantees: leave out --estimates for proved bounds\n", sys.stderr)
+    return ANSWERED if result.lower is None else code(np.all(np.isfinite(result.epsilon) | (result.lower == np.inf)))
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -124,7 +123,7 @@ def report(options: argparse.Namespace) -> int:
     html_report.html_report(asked.accountant, options.out, target_delta=options.target_delta, title=options.title)
     claim = statement.epsilon_statement(asked.accountant, options.target_delta)
     answer(options, {"written": options.out, "statement": claim.to_dict()}, f"{claim.claim}\nwritten to {options.out}")
-    return code(claim)
+    return code(claim.certified)
 
 
 def compare_sampling(options: argparse.Namespace) -> int:

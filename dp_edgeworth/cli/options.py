@@ -134,7 +134,8 @@ def _accounting(command: Any, name: str) -> None:
         command.add_argument("--group-size", type=integer, default=1, help="records of a person, all added or all removed (default 1)")
     command.add_argument("--tolerance", type=float, help="width of the certified interval aimed at (default 1e-6)")
     if name == "sweep":
-        command.add_argument("--certified", action="store_true", help="proved bounds instead of estimates")
+        command.add_argument("--certified", action="store_true", default=True, help="proved bounds (the default)")
+        command.add_argument("--estimates", action="store_false", dest="certified", help="estimates instead, which are no guarantees")
 
 
 def _output(command: Any, name: str) -> None:

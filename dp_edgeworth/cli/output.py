@@ -30,11 +30,12 @@ def state(options: argparse.Namespace, statement: PrivacyStatement) -> int:
     """A privacy statement in the format asked for, and its exit code."""
     formats = {"text": statement.__str__, "json": statement.to_json, "markdown": statement.to_markdown, "latex": statement.to_latex}
     write(formats["json" if options.json else options.format]() + "\n", sys.stdout)
-    return code(statement)
+    return code(statement.certified)
 
 
-def code(statement: PrivacyStatement) -> int:
-    return ANSWERED if statement.certified else NOT_CERTIFIED
+def code(proved: object) -> int:
+    """The exit code of an answer that is proved, or of one whose end says nothing."""
+    return ANSWERED if proved else NOT_CERTIFIED
 
 
 def draw(result: Any, path: str) -> None:
