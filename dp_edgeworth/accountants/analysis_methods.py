@@ -69,7 +69,7 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """`get_gdp_mu` under the name that dp-accounting's PLD accountant has for it: here it is a bound.
 
-        `false_positive_rates`: the smallest of them is where the Gaussian trade-off begins; `deltas` is ignored.
+        It is for error rates of at least the smallest of `false_positive_rates`, 1e-10 by default; `deltas` is ignored.
         """
         from dp_edgeworth.analysis.risk import gdp_parameter
 
