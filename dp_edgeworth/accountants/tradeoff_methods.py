@@ -31,7 +31,7 @@ class TradeoffMethods(abc.ABC):
         return tradeoff.advantage(self.get_delta_interval).upper
 
     def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
-        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve for error rates of at least `min_alpha`.
+        """A proved upper bound of the smallest mu whose Gaussian trade-off is below the curve for error rates of at least `min_alpha`.
 
         It says nothing about attacks with a smaller error rate of either kind. Infinite where at some of these false positive rates
         no false negative rate above 0 is proved: the mechanism may be exposed with a probability as large as that, or its losses are

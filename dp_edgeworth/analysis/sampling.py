@@ -14,7 +14,6 @@ import csv
 import dataclasses
 import html
 import io
-import json
 import math
 from typing import Any
 
@@ -22,8 +21,9 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import report, sampling_chart
+from dp_edgeworth.analysis import sampling_chart
 from dp_edgeworth.analysis.planning import BudgetError
+from dp_edgeworth.analysis.rendering import as_json
 from dp_edgeworth.analysis.sampling_schemes import SCHEMES, Recipe, Scheme
 from dp_edgeworth.events.description import relation_in_words, rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -84,7 +84,7 @@ class SamplingComparison:
                 "rows": [dict(zip(_COLUMNS, row.values, strict=True)) for row in self.rows], "note": _NOT_COMPARABLE}
 
     def to_json(self) -> str:
-        return json.dumps(report.finite(self.to_dict()), indent=2)
+        return as_json(self.to_dict())
 
     def to_csv(self, path: Any = None) -> str:
         """One line per scheme; also written to `path` if given."""

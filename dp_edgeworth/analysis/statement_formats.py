@@ -6,11 +6,10 @@ Strings of an event (the name of a distribution, say) end up here, so every form
 from __future__ import annotations
 
 import html
-import json
 import re
 from typing import TYPE_CHECKING
 
-from dp_edgeworth.analysis import report
+from dp_edgeworth.analysis import rendering
 
 if TYPE_CHECKING:
     from dp_edgeworth.analysis.statement import PrivacyStatement
@@ -24,7 +23,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#!~$])")
 
 def as_json(statement: PrivacyStatement) -> str:
     """The dictionary of a statement as JSON."""
-    return json.dumps(report.finite(statement.to_dict()), indent=2)
+    return rendering.as_json(statement.to_dict())
 
 
 def as_markdown(statement: PrivacyStatement) -> str:

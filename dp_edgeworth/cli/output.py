@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any, TextIO
 
-from dp_edgeworth.analysis import progress, report
+from dp_edgeworth.analysis import progress
+from dp_edgeworth.analysis.rendering import as_json
 from dp_edgeworth.analysis.statement import PrivacyStatement
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
@@ -23,7 +23,7 @@ def write(text: str, stream: TextIO | None) -> None:
 
 def answer(options: argparse.Namespace, data: dict[str, Any], text: str) -> None:
     """The data with `--json`, else the text."""
-    write((json.dumps(report.finite(data), indent=2) if options.json else text) + "\n", sys.stdout)
+    write((as_json(data) if options.json else text) + "\n", sys.stdout)
 
 
 def state(options: argparse.Namespace, statement: PrivacyStatement) -> int:
