@@ -148,13 +148,13 @@ def test_a_long_ledger_is_folded_largest_first_and_lazy(monkeypatch):
 
 def test_many_leaves_of_similar_shares_are_displayed_by_ranges():
     """In order, kinds apart, without one accounting more than that of the whole."""
-    schedule = [sampled(0.01, s) for s in np.linspace(1.2, 1.4, 90)]
+    schedule = [sampled(0.01, s) for s in np.linspace(3.0, 3.89, 90)]
     result = explain(dpa.ComposedDpEvent([*schedule, *(dpa.LaplaceDpEvent(400.0 + i) for i in range(10))]), target_delta=1e-5)
     lines = report.rows(result)
     assert [row.members for row in lines[1:]] == [tuple(range(10 * k + 1, 10 * k + 11)) for k in range(10)]
     sums = [result.shares[10 * k + 1:10 * k + 11].sum() for k in range(10)]
     assert [row.share for row in lines[1:]] == pytest.approx(sums, rel=1e-12)
-    assert lines[1].label == "[0-9] PoissonSampled(0.01, Gaussian(1.2 to 1.22))" and lines[-1].label == "[90-99] Laplace(400 to 409)"
+    assert lines[1].label == "[0-9] PoissonSampled(0.01, Gaussian(3 to 3.09))" and lines[-1].label == "[90-99] Laplace(400 to 409)"
     text, picture = str(result), result.plot()
     assert lines[1].label in text and "more" not in text and lines[1].label in result._repr_html_()
     assert {index for _, index in result._memory} == {0}
