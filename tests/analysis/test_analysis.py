@@ -163,7 +163,7 @@ def test_many_leaves_of_similar_shares_are_displayed_by_ranges():
 
 
 def test_leaves_of_too_many_kinds_are_ranges_of_events():
-    events = [event for i in range(30) for event in (sampled(0.01, 3.0 + 0.01 * i), dpa.LaplaceDpEvent(500.0 + i))]
+    events = [event for i in range(30) for event in (dpa.GaussianDpEvent(30.0 + 0.01 * i), dpa.LaplaceDpEvent(40.0 + 0.01 * i))]
     lines = report.rows(explain(dpa.ComposedDpEvent(events), target_delta=1e-5))
     assert [row.label for row in lines[1:3]] == ["[0-5] 6 events", "[6-11] 6 events"] and len(lines) == 11
 
