@@ -14,7 +14,6 @@ import csv
 import dataclasses
 import html
 import io
-import math
 from typing import Any
 
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -22,13 +21,14 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import sampling_chart
-from dp_edgeworth.analysis.planning import BudgetError
+from dp_edgeworth.analysis.budgets import BudgetError, budget_of
+from dp_edgeworth.analysis.calibration import Point, bracket_from, end_of_budget
 from dp_edgeworth.analysis.rendering import as_json
 from dp_edgeworth.analysis.sampling_schemes import SCHEMES, Recipe, Scheme
 from dp_edgeworth.events.description import relation_in_words, rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
 
-_MOST_NOISE, _NOISE_ACCURACY = 1e9, 1e-4
+_LEAST_NOISE, _MOST_NOISE, _NOISE_ACCURACY = 2.0**-20, 1e9, 1e-4
 _COLUMNS = ("scheme", "neighboring_relation", "noise_multiplier", "epsilon_lower", "epsilon_upper", "guarantee", "requirement")
 _TIGHT = "proved interval of the scheme itself"
 _BETWEEN = "proved bounds, nothing sharper is known: above, no amplification; below, the loss for one choice of data"
@@ -165,30 +165,14 @@ def _row(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Sampling
 
 
 def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float) -> float:
-    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target: secants in logarithms."""
-    def excess(noise: float) -> float:
-        upper = _interval(scheme, recipe, noise, delta).upper
-        return math.log(max(upper, 1e-300) / epsilon) if math.isfinite(upper) else math.inf
+    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target."""
+    budget = budget_of(epsilon, delta)
 
-    low, high = 0.25, 1.0
-    at_low, at_high = math.inf, excess(high)
-    while at_high > 0.0:
-        low, high, at_low = high, 2.0 * high, at_high
-        if high > _MOST_NOISE:
-            raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
-        at_high = excess(high)
-    while at_low == math.inf and low > 1e-6:
-        value = excess(low)
-        if value > 0.0:
-            at_low = value
-        else:
-            low, high, at_high = 0.5 * low, low, value
-    for step in range(60):
-        if high <= low * (1.0 + _NOISE_ACCURACY):
-            break
-        usable = math.isfinite(at_low) and math.isfinite(at_high) and step % 3 < 2
-        share = min(max(at_low / (at_low - at_high), 0.02), 0.98) if usable else 0.5
-        middle = low * (high / low) ** share
-        value = excess(middle)
-        low, high, at_low, at_high = (middle, high, value, at_high) if value > 0.0 else (low, middle, at_low, value)
-    return high
+    def excess(noise: float) -> float:
+        return budget.excess(EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise)))
+
+    start = Point(1.0, excess(1.0))
+    ends = bracket_from(excess, start, 0.5, _LEAST_NOISE) if start.kept else bracket_from(excess, start, 2.0, _MOST_NOISE)
+    if ends is None and not start.kept:
+        raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
+    return float(end_of_budget(excess, *ends, relative=_NOISE_ACCURACY)) if ends is not None else _LEAST_NOISE
