@@ -54,37 +54,38 @@ def end_of_budget(excess: Excess, one: Point, other: Point, *, absolute: float =
                   whole: bool = False) -> Any:
     """The parameter that keeps the budget and is so near to one that does not; of the two that are given one does.
 
-    Secants, where both excesses are finite and the last one at least halved the interval, else bisection; in logarithms of parameters
-    where both are positive. `whole`: only integers, the neighbour of one that does not.
+    Secants where both excesses are finite, the excess of an end that stays being halved (the Illinois method), every third time and
+    elsewhere bisection; in logarithms of parameters where both are positive. `whole`: only integers.
     """
     kept, beyond = (one, other) if one.kept else (other, one)
-    halve = False
+    weight, steps = 0.0, 0  # of the end that stays: how often it did
     while True:
-        width = abs(kept.parameter - beyond.parameter)
-        tolerance = 1.0 if whole else max(absolute, relative * max(abs(kept.parameter), abs(beyond.parameter)))
-        if width <= tolerance:
+        low, high = sorted((kept.parameter, beyond.parameter))
+        tolerance = 1.0 if whole else max(absolute, relative * max(abs(low), abs(high)))
+        if high - low <= tolerance:
             return kept.parameter
-        between = _between(kept, beyond, halve, min(0.4 * tolerance, 0.25 * width))
-        if whole:
-            between = min(max(round(between), min(kept.parameter, beyond.parameter) + 1), max(kept.parameter, beyond.parameter) - 1)
-        if between in (kept.parameter, beyond.parameter):
+        between = _between(kept, beyond, weight, bisect=steps % 3 == 2)
+        # So far from both ends that the other one follows once one is next to the root.
+        margin = 1 if whole else min(0.4 * tolerance, 0.25 * (high - low))
+        between = min(max(round(between) if whole else between, low + margin), high - margin)
+        if between in (low, high):
             return kept.parameter
-        found = Point(between, excess(between))
-        kept, beyond = (found, beyond) if found.kept else (kept, found)
-        halve = abs(kept.parameter - beyond.parameter) > 0.5 * width
+        found, steps = Point(between, excess(between)), steps + 1
+        if found.kept:
+            kept, weight = found, max(weight, 0.0) + 1.0
+        else:
+            beyond, weight = found, min(weight, 0.0) - 1.0
 
 
-def _between(kept: Point, beyond: Point, halve: bool, margin: float) -> float:
-    """The next parameter to try, so far from both ends that the other one follows once one is next to the root."""
+def _between(kept: Point, beyond: Point, weight: float, bisect: bool) -> float:
+    """The next parameter to try; `weight`: how often the end beyond the budget stayed, or, negative, the other one."""
     share = 0.5
-    if not halve and math.isfinite(kept.excess) and math.isfinite(beyond.excess):
-        share = kept.excess / (kept.excess - beyond.excess)
-    low, high = sorted((kept.parameter, beyond.parameter))
-    if low > 0.0:
-        found = kept.parameter * (beyond.parameter / kept.parameter) ** share
-    else:
-        found = kept.parameter + share * (beyond.parameter - kept.parameter)
-    return min(max(found, low + margin), high - margin)
+    if not bisect and math.isfinite(kept.excess) and math.isfinite(beyond.excess):
+        inside, outside = kept.excess * 0.5 ** max(-weight - 1.0, 0.0), beyond.excess * 0.5 ** max(weight - 1.0, 0.0)
+        share = inside / (inside - outside) if inside < outside else 0.5
+    if min(kept.parameter, beyond.parameter) > 0.0:
+        return kept.parameter * (beyond.parameter / kept.parameter) ** share
+    return kept.parameter + share * (beyond.parameter - kept.parameter)
 
 
 def calibrate_mechanism(make_event: Callable[[Any], dp_event.DpEvent], *, bracket: tuple[float, float], discrete: bool = False,
