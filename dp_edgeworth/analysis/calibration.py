@@ -68,7 +68,9 @@ def end_of_budget(excess: Excess, one: Point, other: Point, *, absolute: float =
         # So far from both ends that the other one follows once one is next to the root.
         margin = 1 if whole else min(0.4 * tolerance, 0.25 * (high - low))
         between = min(max(round(between) if whole else between, low + margin), high - margin)
-        if between in (low, high):
+        if not low < between < high:
+            between = 0.5 * (low + high)
+        if not low < between < high:
             return kept.parameter
         found, steps = Point(between, excess(between)), steps + 1
         if found.kept:
