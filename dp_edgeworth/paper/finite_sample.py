@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds
-from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import expansion_distance
 from dp_edgeworth.paper.expansion_distance import Standardised
@@ -116,27 +115,12 @@ def curves(composition: Composition, method: Method, least_delta: float) -> Curv
 
 
 def _all_curves(directions: Sequence[Composition], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
-    """Curves of the upper and of the lower composition, per direction. X of the mirror image is -Y, and known."""
-    known: list[Curves] = []
-
-    def made(composition: Composition) -> Curves:
-        same = next((old for old in known if old.composition is composition), None)
-        if same is not None:
-            return same
-        mirror = next((old for old in known if _is_mirror(old.composition, composition)), None)
-        if mirror is None:
-            new = curves(composition, method, least_delta)
-        else:
-            tail = None if mirror.tail is None else Tail.of(composition, least_delta)
-            new = Curves(composition, mirror.y.mirrored(), mirror.x.mirrored(), tail)
-        known.append(new)
-        return new
-
-    return [(made(composition), made(composition.dominated)) for composition in directions]
-
-
-def _is_mirror(one: Composition, other: Composition) -> bool:
-    return {reverse(pllr): count for pllr, count in one.counts.items()} == other.counts
+    """Curves of the upper and of the lower composition, per direction."""
+    pairs = []
+    for composition in directions:
+        above = curves(composition, method, least_delta)
+        pairs.append((above, above if composition.dominated is composition else curves(composition.dominated, method, least_delta)))
+    return pairs
 
 
 # Answers
