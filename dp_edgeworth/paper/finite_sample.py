@@ -155,27 +155,27 @@ def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, method
     pairs = _all_curves(directions, method, float(min(positive, default=1e-30)))
     upper = np.max([_smallest(above, deltas) for above, _ in pairs], axis=0)
     lower = np.minimum(upper, np.max([_largest(below, deltas) for _, below in pairs], axis=0))
-    middle = np.max([_search(c.grid, c.middle, c.middle(c.grid), deltas) for c, _ in pairs], axis=0)
+    middle = np.max([first_below(c.grid, c.middle, c.middle(c.grid), deltas) for c, _ in pairs], axis=0)
     return Bounds(lower, np.clip(middle, lower, upper), upper)
 
 
 def _smallest(curve: Curves, deltas: np.ndarray) -> np.ndarray:
     """The smallest epsilon found with delta+ <= delta; inf where there is none."""
-    return _search(curve.grid, lambda eps: curve(eps)[1], curve.on_grid[1], deltas)
+    return first_below(curve.grid, lambda eps: curve(eps)[1], curve.on_grid[1], deltas)
 
 
 def _largest(curve: Curves, deltas: np.ndarray) -> np.ndarray:
     """The largest epsilon found with delta- >= delta; 0 where there is none. The same search from the other end."""
     values = -curve.on_grid[0][::-1]
-    found = _search(-curve.grid[::-1], lambda eps: -curve(-eps)[0], values, -np.maximum(deltas, 5e-324))
+    found = first_below(-curve.grid[::-1], lambda eps: -curve(-eps)[0], values, -np.maximum(deltas, 5e-324))
     hopeless = deltas < curve.composition.infinite_mass / _ROUND_UP
     if curve.tail is not None:
         hopeless = hopeless & math.isinf(curve.composition.supremum)
     return np.where(hopeless, math.inf, np.where(np.isfinite(found), np.abs(found), 0.0))
 
 
-def _search(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray,
-            targets: np.ndarray) -> np.ndarray:
+def first_below(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray,
+                targets: np.ndarray) -> np.ndarray:
     """The first point with function <= target, per target: on the grid, then between two of its points; inf if none."""
     result = np.full(targets.shape, math.inf)
     below = np.minimum.accumulate(values)
