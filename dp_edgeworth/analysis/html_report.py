@@ -81,8 +81,7 @@ def _claim(statement: PrivacyStatement, title: str) -> str:
 
 
 def _rests_on(statement: PrivacyStatement) -> str:
-    table = statement_formats.as_html(statement).partition("</p>")[2]
-    return f"<h2>What this is a guarantee of, and of what it is not</h2>\n{table}"
+    return f"<h2>What this is a guarantee of, and of what it is not</h2>\n{statement_formats.as_html(statement.lines)}"
 
 
 def _tree(subject: Subject, delta: float) -> str:
