@@ -168,7 +168,7 @@ def test_no_privacy_is_an_answer(capsys):
 
 
 def test_it_runs_as_a_module():
-    command = [sys.executable, "-m", "dp_edgeworth.cli", "epsilon", "--noise_multiplier", "1", "--target_delta", "1e-5"]
+    command = [sys.executable, "-m", "dp_edgeworth", "epsilon", "--noise_multiplier", "1", "--target_delta", "1e-5"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     expected = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)).get_epsilon(1e-5)
     assert json.loads(done.stdout)["epsilon"] == expected
@@ -176,7 +176,7 @@ def test_it_runs_as_a_module():
 
 def _shell(redirection, *arguments):
     """Exit code and what is said on standard error; through a shell, as Python itself cannot start without standard streams."""
-    command = " ".join([sys.executable, "-m", "dp_edgeworth.cli", *arguments])
+    command = " ".join([sys.executable, "-m", "dp_edgeworth", *arguments])
     return subprocess.run(["bash", "-c", f"set -o pipefail; {command} {redirection}"], capture_output=True, text=True)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import Any, TextIO
 
 from dp_edgeworth.analysis import progress
 from dp_edgeworth.analysis.rendering import as_json
 from dp_edgeworth.analysis.statement import PrivacyStatement
+from dp_edgeworth.intervals import Interval
 
 ANSWERED, NOT_CERTIFIED, BAD_INPUT = 0, 1, 2
 
@@ -38,8 +40,15 @@ def code(proved: object) -> int:
     return ANSWERED if proved else NOT_CERTIFIED
 
 
-def draw(result: Any, path: str) -> None:
-    """Saves what `result.plot()` draws."""
+def known(epsilon: Interval) -> bool:
+    """Whether the upper end says anything: one that is infinite must be known to be so."""
+    return epsilon.upper < math.inf or epsilon.lower == math.inf
+
+
+def draw(result: Any, path: str | None) -> None:
+    """Saves what `result.plot()` draws, where a path was given."""
+    if not path:
+        return
     try:
         axes = result.plot()
     except ImportError as error:
