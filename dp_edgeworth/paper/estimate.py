@@ -9,8 +9,9 @@ expand with, the Chernoff bound is the estimate, and infinity (a delta of 1) whe
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -138,10 +139,7 @@ def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) ->
         if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
             result[i] = infinite
             continue
-        value, roughness = _expanded_log_delta(composition, float(eps), order)
-        if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
-            cut, smoother = _expanded_log_delta(composition.truncated(value - _NEGLIGIBLE), float(eps), order)
-            value = cut if smoother < roughness else value
+        value = _smoothest(composition, functools.partial(_expanded_log_delta, epsilon=float(eps), order=order), lambda value: value)
         result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
     return result
 
@@ -196,12 +194,20 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
     if composition.is_gaussian:  # every order is exact
         return _gaussian_epsilon(composition.gaussian_variance, delta)
     target = math.log(delta - composition.infinite_mass)
-    epsilon, roughness = _expanded_epsilon(composition, target, order)
+    return _smoothest(composition, lambda part: _expanded_epsilon(part, target, order), lambda epsilon: target)
+
+
+def _smoothest(composition: Composition, expanded: Callable[[Composition], tuple[float, float]],
+               log_level: Callable[[float], float]) -> float:
+    """What is expanded, given with how rough the law is there; `log_level`: about log delta of it.
+
+    The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
+    """
+    value, roughness = expanded(composition)
     if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
-        # The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
-        cut, smoother = _expanded_epsilon(composition.truncated(target - _NEGLIGIBLE), target, order)
-        epsilon = cut if smoother < roughness else epsilon
-    return epsilon
+        cut, smoother = expanded(composition.truncated(log_level(value) - _NEGLIGIBLE))
+        value = cut if smoother < roughness else value
+    return value
 
 
 def _expanded_epsilon(composition: Composition, target: float, order: int) -> tuple[float, float]:
