@@ -77,6 +77,16 @@ def test_shares_are_the_slopes_of_the_composition_at_the_saddle(tree_report):
     assert tree_report["$.events[0]"].contribution == pytest.approx(part, rel=1e-9)
 
 
+def test_the_saddle_is_found_beside_bounded_losses():
+    """It was not once: K' was 2.249 where epsilon is 2.387, so that a share was above the largest loss of its leaf, 0.3."""
+    queries = [dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(4.0), 2), dpa.dp_event.DiscreteLaplaceDpEvent(0.3, 1)]
+    event = dpa.ComposedDpEvent([TRAINING, *queries])
+    result = explain(event, target_delta=1e-5)
+    counts = EdgeworthIntervalAccountant().compose(event)._compositions()[0].counts
+    assert Composition(counts).cgf([result.tilt])[1, 0] == pytest.approx(result.epsilon, rel=1e-10)
+    assert result["$.events[2]"].contribution <= 0.3
+
+
 def test_without_and_alone_agree_with_accounting(tree_report):
     rest = {"$.events[0]": TREE.events[1:], "$.events[3]": TREE.events[:3],
             "$.events[1]": [TRAINING, TAIL], "$.events[1].events[0]": [TRAINING, PROGRAMME, TAIL]}
