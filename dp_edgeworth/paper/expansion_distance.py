@@ -32,16 +32,15 @@ Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is pro
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.known_moments import standardised
-from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import moments
 from dp_edgeworth.paper.expansion import edgeworth_coefficients
 from dp_edgeworth.paper.lemma_4_3 import Moments, lemma_4_3
@@ -113,7 +112,7 @@ class Standardised:
         return self.expansions[-1].above(np.clip((t - self.mean) / self.deviation, -1e150, 1e150))
 
 
-_UNKNOWN = Standardised(0.0, 1.0, ())
+UNKNOWN = Standardised(0.0, 1.0, ())
 
 
 # Standardisation and its rounding
@@ -162,27 +161,13 @@ def _raised_moments(composition: Composition, tilt: float) -> Moments | None:
 def _without_moments(composition: Composition, tilt: float, mean: float) -> Standardised:
     """A constant sum is known up to rounding; of one that varies beyond the floats nothing is said."""
     if not moments.is_constant(composition, tilt):
-        return _UNKNOWN
+        return UNKNOWN
     return Standardised(mean, 0.0, (), _ROUNDING * (abs(mean) + _scale(composition)))
-
-
-def _where_rules_fit(function: Callable[..., Standardised]) -> Callable[..., Standardised]:
-    """Where rules would be too large (noise multipliers of 1e-5 or so) nothing is known; that is no error."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Any) -> Standardised:
-        try:
-            return function(*args)
-        except RuleTooLargeError:
-            return _UNKNOWN
-
-    return wrapped
 
 
 # Distances
 
 
-@_where_rules_fit
 def by_moments(composition: Composition, tilt: float) -> Standardised:
     """First order with [EA] Lemma 4.3, for independent summands of any kind."""
     mean, deviation, rho = _standard(composition, tilt, 1)
@@ -194,7 +179,6 @@ def by_moments(composition: Composition, tilt: float) -> Standardised:
     return Standardised(mean, deviation, (Expansion(coefficients, distance),))
 
 
-@_where_rules_fit
 def by_characteristic(composition: Composition, tilt: float, order: int) -> Standardised:
     """Orders 1 to `order`, each with the least proved distance."""
     mean, deviation, rho = _standard(composition, tilt, max(order, 2))

@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds
-from dp_edgeworth.losses.rules import EPSILON
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import expansion_distance
-from dp_edgeworth.paper.expansion_distance import Standardised
+from dp_edgeworth.paper.expansion_distance import UNKNOWN, Standardised
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.exponential_tail import Tail
 
@@ -103,15 +103,21 @@ class Curves:
 
 def curves(composition: Composition, method: Method, least_delta: float) -> Curves:
     """The curves of one direction, good down to `least_delta`."""
-    if composition.log_finite == -math.inf or composition.log_kept == -math.inf:
-        unknown = Standardised(0.0, 1.0, ())
-        tail = None if method.bound == "uniform" else Tail(np.zeros(1), np.zeros(1))
-        return Curves(composition, unknown, unknown, tail)
+    nothing = composition.log_finite == -math.inf or composition.log_kept == -math.inf
+    x, y = (UNKNOWN if nothing else _law(composition, tilt, method) for tilt in (-1.0, 0.0))
     if method.bound == "uniform":
-        x, y = (expansion_distance.by_moments(composition, tilt) for tilt in (-1.0, 0.0))
         return Curves(composition, x, y, None)
-    x, y = (expansion_distance.by_characteristic(composition, tilt, method.order) for tilt in (-1.0, 0.0))
-    return Curves(composition, x, y, Tail.of(composition, least_delta))
+    return Curves(composition, x, y, Tail(np.zeros(1), np.zeros(1)) if nothing else Tail.of(composition, least_delta))
+
+
+def _law(composition: Composition, tilt: float, method: Method) -> Standardised:
+    """X or Y; where rules would be too large (noise multipliers of 1e-5 or so) nothing is known, and that is no error."""
+    try:
+        if method.bound == "uniform":
+            return expansion_distance.by_moments(composition, tilt)
+        return expansion_distance.by_characteristic(composition, tilt, method.order)
+    except RuleTooLargeError:
+        return UNKNOWN
 
 
 def _all_curves(directions: Sequence[Composition], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
