@@ -118,7 +118,6 @@ def _of_cumulants(pllr: PllrMoments, tilt: float) -> LeafMoments:
     return LeafMoments(sd, standardised(third, sd, 3), kurtosis, 1.0, absolute_third)
 
 
-@functools.lru_cache(maxsize=4096)
 def leaf_moments(pllr: Pllr, tilt: float) -> LeafMoments:
     """Moments of X (tilt -1) or Y (tilt 0) of one leaf, relative error at most 1e-10; out of reach where a law needs too many nodes.
 
@@ -128,19 +127,26 @@ def leaf_moments(pllr: Pllr, tilt: float) -> LeafMoments:
     >>> round(leaf_moments(GaussianShift(2.0), 0.0).absolute_third ** 2 * math.pi, 12)  # E|N(0,1)|^3 = sqrt(8/pi)
     8.0
     """
+    return _both_moments(pllr)[0 if tilt == -1.0 else 1]
+
+
+@functools.lru_cache(maxsize=4096)
+def _both_moments(pllr: Pllr) -> tuple[LeafMoments, LeafMoments]:
+    """Of X and of Y."""
     if isinstance(pllr, PllrMoments):
-        return _of_cumulants(pllr, tilt)
+        return _of_cumulants(pllr, -1.0), _of_cumulants(pllr, 0.0)
     if pllr.gaussian_variance is not None:
         first = math.sqrt(2.0 / math.pi)
-        return LeafMoments(math.sqrt(pllr.gaussian_variance), 0.0, 3.0, first, 2.0 * first)
+        return (LeafMoments(math.sqrt(pllr.gaussian_variance), 0.0, 3.0, first, 2.0 * first),) * 2
     try:
         known = law(pllr)
     except RuleTooLargeError:
-        return _OUT_OF_REACH
+        return _OUT_OF_REACH, _OUT_OF_REACH
     if known is None:
-        return _bounded(pllr, tilt)
-    values, weights = _nodes(known).law(tilt)
-    return _standardised(_nodes(known, float(weights @ values)), tilt)
+        return _bounded(pllr, -1.0), _bounded(pllr, 0.0)
+    smooth = _nodes(known)
+    x, y = (_standardised(_nodes(known, float(np.dot(*smooth.law(tilt)))), tilt) for tilt in (-1.0, 0.0))
+    return x, y
 
 
 def is_constant(composition: Composition, tilt: float) -> bool:
