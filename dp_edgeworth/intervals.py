@@ -31,13 +31,3 @@ class Bounds(NamedTuple):
     lower: np.ndarray
     estimate: np.ndarray
     upper: np.ndarray
-
-    def put(self, index: np.ndarray, lower: np.ndarray, estimate: np.ndarray, upper: np.ndarray) -> None:
-        """Intersects with another valid interval; the estimate is the newer one, kept inside."""
-        self.lower[index] = np.maximum(self.lower[index], lower)
-        self.upper[index] = np.minimum(self.upper[index], upper)
-        self.estimate[index] = np.clip(estimate, self.lower[index], self.upper[index])
-
-    def largest(self, other: Bounds) -> Bounds:
-        """The interval of the larger of two quantities."""
-        return Bounds(*(np.maximum(a, b) for a, b in zip(self, other, strict=True)))

@@ -141,7 +141,7 @@ def from_mixture_gaussian_mechanism(standard_deviation: float, sensitivities: Se
                                     log_mass_truncation_bound: float = -50, use_connect_dots: bool = True) -> PrivacyLossDistribution:
     """Gaussian noise around a random sensitivity."""
     event = available.MixtureOfGaussiansDpEvent(standard_deviation, list(sensitivities), list(sampling_probs))
-    return PrivacyLossDistribution(((event, 1),), AR, pessimistic_estimate)
+    return _of(event, AR, pessimistic_estimate)
 
 
 def from_truncated_subsampled_gaussian_mechanism(
@@ -150,7 +150,7 @@ def from_truncated_subsampled_gaussian_mechanism(
         neighboring_relation: NeighboringRelation = AR) -> PrivacyLossDistribution:
     """Gaussian noise on Poisson samples that are cut to a largest size."""
     event = available.TruncatedSubsampledGaussianDpEvent(dataset_size, sampling_probability, truncated_batch_size, noise_multiplier)
-    return PrivacyLossDistribution(((event, 1),), neighboring_relation)
+    return _of(event, neighboring_relation, True)
 
 
 def from_randomized_response(noise_parameter: float, num_buckets: int, pessimistic_estimate: bool = True,
@@ -158,7 +158,7 @@ def from_randomized_response(noise_parameter: float, num_buckets: int, pessimist
                              neighboring_relation: NeighboringRelation = RO) -> PrivacyLossDistribution:
     """The record's bucket, or with probability `noise_parameter` a uniform one."""
     event = available.RandomizedResponseDpEvent(noise_parameter, num_buckets)
-    return PrivacyLossDistribution(((event, 1),), neighboring_relation, pessimistic_estimate)
+    return _of(event, neighboring_relation, pessimistic_estimate)
 
 
 def from_privacy_parameters(privacy_parameters: Any, value_discretization_interval: float = 1e-4) -> PrivacyLossDistribution:
@@ -166,7 +166,7 @@ def from_privacy_parameters(privacy_parameters: Any, value_discretization_interv
     epsilon = validation.at_least_zero("epsilon", privacy_parameters.epsilon)
     delta = validation.probability("delta", privacy_parameters.delta)
     if math.isinf(epsilon) or delta == 1.0:
-        return PrivacyLossDistribution(((dp_event.NonPrivateDpEvent(), 1),), AR)
+        return _of(dp_event.NonPrivateDpEvent(), AR, True)
     high = (1.0 - delta) / (1.0 + math.exp(-epsilon))
     low = (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
     masses = (0.0, low, high, delta)
@@ -205,14 +205,18 @@ def _mass_functions(event: MassFunctionsDpEvent, relation: NeighboringRelation) 
 
 def _of_masses(lower: tuple[float, ...], upper: tuple[float, ...], symmetric: bool, pessimistic: bool,
                losses: tuple[float, ...] | None = None) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(((MassFunctionsDpEvent(lower, upper, symmetric, losses), 1),), AR, pessimistic)
+    return _of(MassFunctionsDpEvent(lower, upper, symmetric, losses), AR, pessimistic)
 
 
 def _noise(name: str, value: float, sensitivity: float) -> float:
     return validation.positive(name, value) / validation.positive("sensitivity", sensitivity)
 
 
+def _of(event: dp_event.DpEvent, relation: NeighboringRelation, pessimistic: bool) -> PrivacyLossDistribution:
+    return PrivacyLossDistribution(((event, 1),), validation.relation(relation), pessimistic)
+
+
 def _sampled(event: dp_event.DpEvent, probability: float, relation: NeighboringRelation, pessimistic: bool) -> PrivacyLossDistribution:
     if validation.probability("sampling_prob", probability) < 1.0:
         event = dp_event.PoissonSampledDpEvent(probability, event)
-    return PrivacyLossDistribution(((event, 1),), validation.relation(relation), pessimistic)
+    return _of(event, relation, pessimistic)

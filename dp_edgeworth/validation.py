@@ -52,36 +52,31 @@ def number(name: str, value: Any) -> float:
     return result
 
 
+def _number_that(holds: Callable[[float], bool], constraint: str, name: str, value: Any) -> float:
+    result = number(name, value)
+    if not holds(result):
+        raise ValueError(f"`{name}` must be {constraint}. Found {shown(value)}.")
+    return result
+
+
 def at_least_zero(name: str, value: Any) -> float:
     """A number >= 0, infinity included."""
-    result = number(name, value)
-    if result < 0:
-        raise ValueError(f"`{name}` must be at least 0. Found {shown(value)}.")
-    return result
+    return _number_that(lambda x: x >= 0, "at least 0", name, value)
 
 
 def positive(name: str, value: Any) -> float:
     """A finite number > 0."""
-    result = number(name, value)
-    if not 0 < result < math.inf:
-        raise ValueError(f"`{name}` must be positive and finite. Found {shown(value)}.")
-    return result
+    return _number_that(lambda x: 0 < x < math.inf, "positive and finite", name, value)
 
 
 def finite(name: str, value: Any) -> float:
     """A finite number."""
-    result = number(name, value)
-    if math.isinf(result):
-        raise ValueError(f"`{name}` must be finite. Found {shown(value)}.")
-    return result
+    return _number_that(math.isfinite, "finite", name, value)
 
 
 def probability(name: str, value: Any) -> float:
     """A number in [0, 1]."""
-    result = number(name, value)
-    if not 0 <= result <= 1:
-        raise ValueError(f"`{name}` must be in [0, 1]. Found {shown(value)}.")
-    return result
+    return _number_that(lambda x: 0 <= x <= 1, "in [0, 1]", name, value)
 
 
 def integer(name: str, value: Any, minimum: int) -> int:

@@ -7,10 +7,10 @@ import pathlib
 
 import dp_accounting as dpa
 from dp_accounting import dp_event
+from event_table import event_table
 from main_branch import DiscreteGaussian, EpsilonDelta, Exponential, PermuteAndFlip
 
 from dp_edgeworth import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
-from dp_edgeworth.analysis.event_table import event_table
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "events.md"
 START, END = "<!-- table: made by tests/event_samples.py -->\n", "<!-- end of table -->\n"

@@ -20,7 +20,6 @@ from dp_edgeworth import validation
 from dp_edgeworth.accountants.advice import advice
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
 from dp_edgeworth.accountants.description import described
-from dp_edgeworth.accountants.tradeoff_methods import TradeoffMethods
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
@@ -43,9 +42,11 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     """Turns events into counts of PLLRs, one table per direction; answers are left to subclasses.
 
     `_beyond_moments` names what the accountant does if that needs more than four cumulants of a loss, else it is "".
+    `_answers` is the side of the bounds that is answered with.
     """
 
     _beyond_moments = ""
+    _answers = "upper"
 
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
         super().__init__(validation.relation(neighboring_relation))
@@ -153,6 +154,26 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
             mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
         return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
+    @overload
+    def get_epsilon(self, target_delta: float) -> float: ...
+
+    @overload
+    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
+        """epsilon at `target_delta`: a proved upper bound, of an approximate accountant an estimate; an array for an array."""
+        return _plain(getattr(self._epsilons(target_delta), self._answers))
+
+    @overload
+    def get_delta(self, target_epsilon: float) -> float: ...
+
+    @overload
+    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
+    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
+        """delta at `target_epsilon`: a proved upper bound, of an approximate accountant an estimate; an array for an array."""
+        return _plain(getattr(self._deltas(target_epsilon), self._answers))
+
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
 
@@ -165,7 +186,7 @@ def _plain(values: np.ndarray) -> Any:
     return float(values) if values.ndim == 0 else values
 
 
-class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMethods):
+class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
     """A certified accountant: what it returns is a proved bound, and it says how tight that is.
 
     Args:
@@ -204,26 +225,6 @@ class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMet
     @property
     def _settings(self) -> dict[str, Any]:
         return {"bound": self._bound, "order": self._method.order, "tolerance": self._tolerance}
-
-    @overload
-    def get_epsilon(self, target_delta: float) -> float: ...
-
-    @overload
-    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
-
-    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
-        """A proved upper bound of epsilon at `target_delta`; an array for an array."""
-        return _plain(self._epsilons(target_delta).upper)
-
-    @overload
-    def get_delta(self, target_epsilon: float) -> float: ...
-
-    @overload
-    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
-
-    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
-        """A proved upper bound of delta at `target_epsilon`; an array for an array."""
-        return _plain(self._deltas(target_epsilon).upper)
 
     def get_epsilon_interval(self, target_delta: Any) -> Interval:
         """Certified lower and upper bounds of epsilon at `target_delta`, and the best estimate."""
@@ -281,7 +282,11 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
       neighboring_relation: how neighbouring data sets differ.
       order: order k of the expansion; 0 is the central limit theorem.
       tilted: expand at the saddle point instead of at the means. Same cost, far smaller error.
+
+    epsilon is the largest root of the estimated delta, so that a curve that is not monotone errs to the safe side.
     """
+
+    _answers = "estimate"
 
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, *,
                  order: int = 2, tilted: bool = False):
@@ -298,26 +303,6 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
     @property
     def _settings(self) -> dict[str, Any]:
         return {"order": self._order, "tilted": self._tilted}
-
-    @overload
-    def get_epsilon(self, target_delta: float) -> float: ...
-
-    @overload
-    def get_epsilon(self, target_delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
-
-    def get_epsilon(self, target_delta: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
-        """An estimate of epsilon at `target_delta`: the largest root, so a curve that is not monotone errs to the safe side."""
-        return _plain(self._epsilons(target_delta).estimate)
-
-    @overload
-    def get_delta(self, target_epsilon: float) -> float: ...
-
-    @overload
-    def get_delta(self, target_epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
-
-    def get_delta(self, target_epsilon: float | np.ndarray | Sequence[float]) -> float | np.ndarray:
-        """An estimate of delta at `target_epsilon`."""
-        return _plain(self._deltas(target_epsilon).estimate)
 
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         values = estimate.epsilons(self._compositions(), deltas, self._order, self._tilted)

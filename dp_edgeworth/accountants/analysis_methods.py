@@ -1,16 +1,20 @@
-"""The questions of the room `analysis` as methods of an accountant, so that its relation and its settings are never dropped.
+"""What a certified accountant can be asked beside its numbers: attacks, and the questions of the room `analysis`, so that its relation
+and its settings are never dropped.
 
-Each method imports its function when it is called, by name: accountants know nothing else of the room above them.
+Each method of `analysis` imports its function when it is called, by name: accountants know nothing else of the room above them.
 """
 
 from __future__ import annotations
 
+import abc
 import os
 from typing import TYPE_CHECKING, Any
 
 from dp_accounting import privacy_accountant
 
 from dp_edgeworth.accountants import description
+from dp_edgeworth.intervals import Interval
+from dp_edgeworth.proofs import tradeoff
 
 if TYPE_CHECKING:
     from dp_edgeworth.analysis.certificates import Certificate
@@ -21,6 +25,12 @@ if TYPE_CHECKING:
 
 class AnalysisMethods(privacy_accountant.PrivacyAccountant):
     """What a certified accountant can be asked beside its numbers."""
+
+    _tolerance: float
+
+    @abc.abstractmethod
+    def get_delta_interval(self, target_epsilon: Any) -> Interval:
+        """Certified lower and upper bounds of delta."""
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -57,6 +67,23 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
 
         return html_report(self, path, target_delta=target_delta)
 
+    def get_tradeoff(self, alpha: Any) -> Interval:
+        """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
+        return tradeoff.tradeoff(alpha, self.get_delta_interval, self.get_epsilon, self._tolerance)
+
+    def get_advantage(self) -> float:
+        """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
+        return tradeoff.advantage(self.get_delta_interval).upper
+
+    def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
+        """A proved upper bound of the smallest mu whose Gaussian trade-off is below the curve for error rates of at least `min_alpha`.
+
+        It says nothing about attacks with a smaller error rate of either kind. Infinite where at some of these false positive rates
+        no false negative rate above 0 is proved: the mechanism may be exposed with a probability as large as that, or its losses are
+        so large that the curve is below the resolution of floats. See `tradeoff.gdp_mu`.
+        """
+        return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
+
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).
 
@@ -69,7 +96,7 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """`get_gdp_mu` under the name that dp-accounting's PLD accountant has for it: here it is a bound.
 
-        `false_positive_rates`: the smallest of them is where the Gaussian trade-off begins; `deltas` is ignored.
+        It is for error rates of at least the smallest of `false_positive_rates`, 1e-10 by default; `deltas` is ignored.
         """
         from dp_edgeworth.analysis.risk import gdp_parameter
 

@@ -28,6 +28,7 @@ from dp_accounting import dp_event
 from dp_edgeworth import validation
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.paper.estimate import saddle
 from dp_edgeworth.sums.composition import Block, Composition, cumulants_from_central_moments
 
 CUMULANTS = 4
@@ -147,25 +148,11 @@ def _block_cumulants(block: Block, tilt: float) -> np.ndarray:
 
 def saddle_tilt(composition: Composition, epsilon: float) -> float:
     """The tilt c >= 0 with K'(c) = epsilon; 0 where K'(0) is above it, the largest that works where there is none."""
-    start = composition.cgf([0.0])[:, 0]
-    if start[1] >= epsilon or start[2] <= 0.0:
+    mean, variance = map(float, composition.cgf([0.0])[1:3, 0])
+    if mean >= epsilon or variance <= 0.0:
         return 0.0
     # Beyond the last tilt the mean loss is next to the largest one, and rules only become larger.
-    last = _LAST_TILT / math.sqrt(start[2])
-    low, high, tilt = 0.0, math.inf, min((epsilon - start[1]) / start[2], last)
-    for _ in range(100):
-        try:
-            _, slope, curvature, _ = composition.cgf([tilt], composition.demand(-1.0, 1.5 * tilt))[:, 0]
-        except RuleTooLargeError:
-            slope, curvature = math.inf, 0.0
-        low, high = (low, tilt) if slope > epsilon else (tilt, high)
-        if abs(slope - epsilon) <= 1e-12 * epsilon or high - low <= 1e-12 * high or low >= last:
-            break
-        tilt += (epsilon - slope) / curvature if curvature > 0.0 else math.inf
-        if not low < tilt < high:
-            tilt = 0.5 * (low + high) if math.isfinite(high) else 4.0 * low
-        tilt = min(tilt, last)
-    return tilt if math.isfinite(slope) else low
+    return saddle(composition, epsilon, _LAST_TILT / math.sqrt(variance))
 
 
 def weights(counts: Mapping[Pllr, int], epsilon: float, target_delta: float) -> tuple[dict[Pllr, float], float]:

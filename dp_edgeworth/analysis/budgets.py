@@ -1,14 +1,14 @@
 """What may be spent: an (epsilon, delta), an attacker's advantage, or a true positive rate at a false positive rate.
 
-A budget judges an accountant by proved bounds only. `excess` is the logarithm of what is spent over what may be, so that it is about
-linear in the logarithm of noise; it is at most 0 exactly where the budget is kept.
+A budget judges an accountant by proved bounds only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypedDict
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
@@ -19,55 +19,33 @@ class BudgetError(ValueError):
     """No value of the parameter stays within the budget, or every one does."""
 
 
-class Budget(Protocol):
-    """What `planning` asks of a budget."""
+class Targets(TypedDict, total=False):
+    """The keywords by which a budget is given: one of the three ways, complete."""
 
-    def excess(self, accountant: EdgeworthIntervalAccountant) -> float:
-        """At most 0 exactly where the budget is kept."""
-
-    def __str__(self) -> str:
-        """For messages: the targets with their names."""
-
-
-@dataclasses.dataclass(frozen=True)
-class EpsilonBudget:
-    """epsilon at delta."""
-
-    epsilon: float
-    delta: float
-
-    def excess(self, accountant: EdgeworthIntervalAccountant) -> float:
-        return _log_ratio(accountant.get_epsilon(self.delta), self.epsilon)
-
-    def __str__(self) -> str:
-        return f"`target_epsilon` {self.epsilon:g} at `target_delta` {self.delta:g}"
+    target_epsilon: float | None
+    target_delta: float | None
+    target_advantage: float | None
+    target_true_positive_rate: float | None
+    false_positive_rate: float | None
 
 
 @dataclasses.dataclass(frozen=True)
-class AdvantageBudget:
-    """The largest 1 - alpha - beta of any attack: delta at epsilon 0."""
+class Budget:
+    """How much of what may be spent; `words` are the targets with their names."""
 
-    advantage: float
-
-    def excess(self, accountant: EdgeworthIntervalAccountant) -> float:
-        return _log_ratio(accountant.get_advantage(), self.advantage)
-
-    def __str__(self) -> str:
-        return f"`target_advantage` {self.advantage:g}"
-
-
-@dataclasses.dataclass(frozen=True)
-class DetectionBudget:
-    """The largest true positive rate of any attack with a false positive rate."""
-
-    true_positive_rate: float
-    false_positive_rate: float
+    words: str
+    allowed: float
+    spent: Callable[[EdgeworthIntervalAccountant], float]
 
     def excess(self, accountant: EdgeworthIntervalAccountant) -> float:
-        return _log_ratio(risk.true_positive_rates(accountant, self.false_positive_rate), self.true_positive_rate)
+        """log of what is spent over what may be, about linear in log noise: at most 0 exactly where the budget is kept."""
+        found = self.spent(accountant)
+        usual = 0.0 < min(found, self.allowed) and max(found, self.allowed) < math.inf
+        size = abs(math.log(found) - math.log(self.allowed)) if usual else math.inf
+        return max(size, 5e-324) if found > self.allowed else -size
 
     def __str__(self) -> str:
-        return f"`target_true_positive_rate` {self.true_positive_rate:g} at `false_positive_rate` {self.false_positive_rate:g}"
+        return self.words
 
 
 def budget_of(target_epsilon: float | None = None, target_delta: float | None = None, target_advantage: float | None = None,
@@ -84,20 +62,17 @@ def budget_of(target_epsilon: float | None = None, target_delta: float | None = 
         raise ValueError("Exactly one budget must be given: `target_epsilon` and `target_delta`, `target_advantage`, or "
                          "`target_true_positive_rate` and `false_positive_rate`.")
     if given[0]:
-        return EpsilonBudget(validation.at_least_zero("target_epsilon", target_epsilon),
-                             validation.probability("target_delta", target_delta))
+        epsilon = validation.at_least_zero("target_epsilon", target_epsilon)
+        delta = validation.probability("target_delta", target_delta)
+        return Budget(f"`target_epsilon` {epsilon:g} at `target_delta` {delta:g}", epsilon,
+                      lambda accountant: accountant.get_epsilon(delta))
     if given[1]:
-        return AdvantageBudget(validation.probability("target_advantage", target_advantage))
+        advantage = validation.probability("target_advantage", target_advantage)
+        return Budget(f"`target_advantage` {advantage:g}", advantage, lambda accountant: accountant.get_advantage())
     true = validation.probability("target_true_positive_rate", target_true_positive_rate)
     false = validation.probability("false_positive_rate", false_positive_rate)
     if true < false:
         raise BudgetError(f"`target_true_positive_rate` must be at least `false_positive_rate`, {false:g}: guessing has that. "
                           f"Found {true:g}.")
-    return DetectionBudget(true, false)
-
-
-def _log_ratio(found: float, target: float) -> float:
-    """log of found over target where both are positive and finite; its sign is right always."""
-    usual = 0.0 < min(found, target) and max(found, target) < math.inf
-    size = abs(math.log(found) - math.log(target)) if usual else math.inf
-    return max(size, 5e-324) if found > target else -size
+    return Budget(f"`target_true_positive_rate` {true:g} at `false_positive_rate` {false:g}", true,
+                  lambda accountant: float(risk.true_positive_rates(accountant, false)))

@@ -1,4 +1,4 @@
-"""Line charts with bands as SVG text: no library, no script, the same on a screen, on paper and on a phone."""
+"""Line charts with bands: as SVG text (no library, no script, the same on a screen, on paper and on a phone), or with matplotlib."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import dataclasses
 import html
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 WIDTH, HEIGHT = 440, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 30, 46
 _DECADES = 7  # most ticks of a logarithmic axis
+_DASHES = ' stroke-dasharray="3 3"'
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,6 +28,51 @@ class Band:
     colour: str
     dashed: bool = False
 
+    def visible(self, logarithmic: bool) -> Band:
+        keep = np.isfinite(self.line) & np.isfinite(self.x) & ((self.line > 0.0) | (not logarithmic))
+        lower = np.maximum(self.lower[keep], 5e-324) if logarithmic else self.lower[keep]
+        return dataclasses.replace(self, x=self.x[keep], lower=lower, upper=self.upper[keep], line=self.line[keep])
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """What is drawn; a logarithmic chart without a positive value is drawn on a linear axis."""
+
+    bands: Sequence[Band]
+    title: str
+    x_label: str
+    y_label: str
+    logarithmic: bool = False
+
+    def _shown(self) -> tuple[list[Band], bool]:
+        logarithmic = self.logarithmic and any(np.any(band.line > 0.0) for band in self.bands)
+        return [band.visible(logarithmic) for band in self.bands], logarithmic
+
+    def svg(self) -> str:
+        """One picture with axes, a legend, and a text for readers that show none."""
+        shown, logarithmic = self._shown()
+        x = _linear_axis(np.concatenate([band.x for band in shown]), _LEFT, WIDTH - _RIGHT)
+        y = (_log_axis if logarithmic else _linear_axis)(np.concatenate([band.line for band in shown]), HEIGHT - _BOTTOM, _TOP)
+        parts = [*_frame(x, y, self.x_label, self.y_label), *(_drawn(band, x, y) for band in shown if len(band.x)), *_legend(shown)]
+        title = html.escape(self.title)
+        return (f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" style="max-width:100%;height:auto" role="img" '
+                f'aria-label="{title}" xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12">'
+                f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
+                f'<text x="{WIDTH / 2}" y="18" text-anchor="middle" font-size="14">{title}</text>{"".join(parts)}</svg>')
+
+    def draw(self, axes: Any) -> None:
+        """The same on matplotlib's axes."""
+        shown, logarithmic = self._shown()
+        for band in shown:
+            axes.fill_between(band.x, band.lower, band.upper, color=band.colour, alpha=0.3, linewidth=0)
+            axes.plot(band.x, band.line, color=band.colour, linestyle=":" if band.dashed else "-", label=band.label)
+        axes.set_yscale("log" if logarithmic else "linear")
+        axes.set(xlabel=self.x_label, ylabel=self.y_label)
+        axes.set_xlim(0.0, max((float(band.x[-1]) for band in shown if len(band.x)), default=1.0) or 1.0)
+        axes.set_title(self.title, fontsize=11)
+        axes.legend(fontsize=9, frameon=False)
+        axes.grid(True, linewidth=0.3)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Axis:
@@ -33,25 +80,6 @@ class _Axis:
     high: float
     ticks: tuple[float, ...]
     place: Callable[[float], float]
-
-
-def chart(bands: Sequence[Band], title: str, x_label: str, y_label: str, *, logarithmic: bool = False) -> str:
-    """One picture with axes, a legend, and a text for readers that show none."""
-    shown = [_visible(band, logarithmic) for band in bands]
-    x = _linear_axis(np.concatenate([band.x for band in shown]), _LEFT, WIDTH - _RIGHT)
-    values = np.concatenate([band.line for band in shown])
-    y = (_log_axis if logarithmic and len(values) else _linear_axis)(values, HEIGHT - _BOTTOM, _TOP)
-    parts = [*_frame(x, y, x_label, y_label), *(_drawn(band, x, y) for band in shown if len(band.x)), *_legend(bands)]
-    return (f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" style="max-width:100%;height:auto" role="img" '
-            f'aria-label="{html.escape(title)}" xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12">'
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-            f'<text x="{WIDTH / 2}" y="18" text-anchor="middle" font-size="14">{html.escape(title)}</text>{"".join(parts)}</svg>')
-
-
-def _visible(band: Band, logarithmic: bool) -> Band:
-    keep = np.isfinite(band.line) & np.isfinite(band.x) & ((band.line > 0.0) | (not logarithmic))
-    lower = np.maximum(band.lower[keep], 5e-324) if logarithmic else band.lower[keep]
-    return dataclasses.replace(band, x=band.x[keep], lower=lower, upper=band.upper[keep], line=band.line[keep])
 
 
 def _linear_axis(values: np.ndarray, start: float, end: float) -> _Axis:
@@ -97,7 +125,7 @@ def _drawn(band: Band, x: _Axis, y: _Axis) -> str:
         return [f"{x.place(float(a)):.2f},{y.place(float(b)):.2f}" for a, b in zip(band.x, values, strict=True)]
 
     around = " ".join(points(band.upper) + points(band.lower)[::-1])
-    dash = ' stroke-dasharray="3 3"' if band.dashed else ""
+    dash = _DASHES if band.dashed else ""
     return (f'<polygon points="{around}" fill="{band.colour}" fill-opacity="0.3"/>'
             f'<polyline points="{" ".join(points(band.line))}" fill="none" stroke="{band.colour}" stroke-width="1.6"{dash}/>')
 
@@ -106,7 +134,7 @@ def _legend(bands: Sequence[Band]) -> list[str]:
     parts = []
     for i, band in enumerate(bands):
         y = _TOP + 14 + 16 * i
-        dash = ' stroke-dasharray="3 3"' if band.dashed else ""
+        dash = _DASHES if band.dashed else ""
         parts.append(f'<g stroke="{band.colour}" stroke-width="2"{dash}>{_line(WIDTH - 206, y - 4, WIDTH - 186, y - 4)}</g>'
                      f'<text x="{WIDTH - 180}" y="{y}">{html.escape(band.label)}</text>')
     return parts

@@ -4,7 +4,7 @@
 >>> training = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.0)), 1_000)
 >>> report = explain(dpa.ComposedDpEvent([training, dpa.LaplaceDpEvent(2.0)]), target_delta=1e-5)
 >>> [(node.path, round(node.share, 3)) for node in report.root.children]
-[('$.events[0]', 0.734), ('$.events[1]', 0.266)]
+[('$.events[0]', 0.782), ('$.events[1]', 0.218)]
 >>> round(report["$.events[1]"].epsilon_without, 4)
 1.8282
 
@@ -14,9 +14,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import attribution, icicle, report
 from dp_edgeworth.analysis.attribution import Tree
+from dp_edgeworth.analysis.rendering import as_json
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.intervals import Interval
@@ -138,7 +138,7 @@ class EventReport:
       interval: certified epsilon of the whole tree. direction: the direction that decides it.
       tilt: the saddle point c at which the shares were taken; inf where they are those of the largest losses, NaN where unknown.
       shares: one per node. kappa, tilted_kappa: cumulants 1 to 4 of every subtree's loss, at tilts 0 and c.
-      limit: how many nodes are displayed.
+      limit: how many nodes are displayed. by_range: whether many children of similar shares are displayed by ranges.
     """
 
     tree: Tree
@@ -146,6 +146,7 @@ class EventReport:
     neighboring_relation: NeighboringRelation
     tolerance: float
     limit: int
+    by_range: bool
     interval: Interval
     direction: str
     tilt: float
@@ -173,6 +174,10 @@ class EventReport:
             if path.endswith(self.tree.segments[index]) and self.tree.path(index) == path:
                 return Node(self, index)
         raise KeyError(path)
+
+    def cumulants_of(self, indices: Sequence[int]) -> Cumulants:
+        """Of the loss of several subtrees together."""
+        return Cumulants.of(self.kappa[list(indices)].sum(axis=0))
 
     def _alone(self, index: int) -> tuple[Interval, str]:
         key = ("alone", index)
@@ -204,7 +209,7 @@ class EventReport:
 
     def to_json(self, complete: bool = False) -> str:
         """`to_dict` as JSON; infinities are strings."""
-        return json.dumps(report.finite(self.to_dict(complete)), indent=2)
+        return as_json(self.to_dict(complete))
 
     def plot(self, axes: Any = None) -> Any:
         """An icicle: one row per level, widths are shares. Needs matplotlib; returns its axes."""
@@ -222,7 +227,8 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
       neighboring_relation: how neighbouring data sets differ; by default the accountant's, or ADD_OR_REMOVE_ONE.
       tolerance: width of the certified intervals aimed at; by default the accountant's, or 1e-6.
       limit: how many nodes to display, largest shares first; the others are folded. By default 12, and 6 for more than
-        2,000 leaves, as each displayed node costs one accounting of the rest of the tree.
+        2,000 leaves, as each displayed node costs one accounting of the rest of the tree; and where no few of many children have
+        half of the loss, ranges of them, which cost nothing.
 
     Raises:
       ValueError: a parameter is out of range.
@@ -232,7 +238,7 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
     event, accountant = subject_of(event, neighboring_relation, tolerance)
     neighboring_relation, tolerance = accountant.neighboring_relation, _spectral_tolerance(accountant)
     tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
-    few = 12 if len(tree.leaf_indices) <= 2_000 else 6
+    by_range, few = limit is None, 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else validation.integer("limit", limit, 1)
     pairs = {i: _composed_pair(mechanisms.directions(tree.events[i], neighboring_relation)) for i in tree.leaf_indices}
     tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
@@ -244,7 +250,7 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
     sums = tree.sums(values)
     shares = sums[:, 0] if sums[0, 0] == 0.0 else sums[:, 0] / sums[0, 0]
     shares[0] = float(sums[0, 0] != 0.0)  # also where the others are unknown
-    return EventReport(tree, delta, neighboring_relation, tolerance, limit, interval, direction, tilt, shares,
+    return EventReport(tree, delta, neighboring_relation, tolerance, limit, by_range, interval, direction, tilt, shares,
                        sums[:, 1:1 + attribution.CUMULANTS], sums[:, 1 + attribution.CUMULANTS:])
 
 

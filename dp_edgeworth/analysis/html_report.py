@@ -15,8 +15,8 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
-from dp_edgeworth.analysis import curve_tables, report, statement_formats
-from dp_edgeworth.analysis.curves import PrivacyCurves, curves
+from dp_edgeworth.analysis import report, statement_formats
+from dp_edgeworth.analysis.curves import LEAST_ALPHA, PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import explain
 from dp_edgeworth.analysis.statement import PrivacyStatement, epsilon_statement
 from dp_edgeworth.analysis.subject import Subject, subject_of
@@ -81,8 +81,7 @@ def _claim(statement: PrivacyStatement, title: str) -> str:
 
 
 def _rests_on(statement: PrivacyStatement) -> str:
-    table = statement_formats.as_html(statement).partition("</p>")[2]
-    return f"<h2>What this is a guarantee of, and of what it is not</h2>\n{table}"
+    return f"<h2>What this is a guarantee of, and of what it is not</h2>\n{statement_formats.as_html(statement.lines)}"
 
 
 def _tree(subject: Subject, delta: float) -> str:
@@ -95,16 +94,17 @@ def _tree(subject: Subject, delta: float) -> str:
 
 
 def _curves(picture: PrivacyCurves) -> str:
+    profile, trade_off = (chart.svg() for chart in picture.charts())
     return ("<h2>The whole guarantee</h2>\n<p>First: the smallest delta for every epsilon. Second: the smallest rate of missed members "
             "for every rate of false alarms, for any attack whatsoever. Bands are certified; where none is visible it is narrower than "
             "the line.</p>\n"
-            f'<div class="pictures"><div>{curve_tables.profile(picture)}</div><div>{curve_tables.trade_off(picture)}</div></div>')
+            f'<div class="pictures"><div>{profile}</div><div>{trade_off}</div></div>')
 
 
 def _attacker(subject: Subject, picture: PrivacyCurves) -> str:
     rates = subject.accountant.get_true_positive_rates([0.001, 0.01, 0.1])
     rows = [("advantage over guessing, at most", rounded_up(picture.advantage, 4)),
-            ("as Gaussian noise with mu, at most", rounded_up(picture.gdp_mu, 4)),
+            (f"as Gaussian noise with mu, for error rates of at least {LEAST_ALPHA:g}, at most", rounded_up(picture.gdp_mu, 4)),
             ("wrong, with an even prior belief, at least", rounded_down(subject.accountant.get_bayes_risk(0.5), 4)),
             *((f"members found at {alarms} false alarms, at most", rounded_up(100.0 * float(rate), 4) + " %")
               for alarms, rate in zip(("0.1 %", "1 %", "10 %"), rates, strict=True))]

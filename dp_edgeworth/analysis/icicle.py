@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dp_edgeworth.analysis.rendering import COLOURS, new_axes
 from dp_edgeworth.analysis.report import Row, rows
 from dp_edgeworth.events.description import rounded_up
 
 if TYPE_CHECKING:
     from dp_edgeworth.analysis.explanation import EventReport
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _ROOT_COLOUR, _FOLDED_COLOUR = "#DDDDDD", "#BBBBBB"
 _CHARACTERS = 100  # of the labels' size, over the whole width
 _NARROWEST = 0.012  # share that has room for a number
@@ -21,13 +21,10 @@ _NARROWEST = 0.012  # share that has room for a number
 
 def icicle(report: EventReport, axes: Any = None) -> Any:
     """Draws the displayed rows and returns matplotlib's axes."""
-    from matplotlib import pyplot
-
     lines = [row for row in rows(report) if row.share > 0.0 or row.depth == 0]
     levels = 1 + max(row.depth for row in lines)
     keyed = [row for row in lines if not _fits(row) and row.depth > 0]
-    if axes is None:
-        _, axes = pyplot.subplots(figsize=(9.0, 1.2 + 0.75 * levels + 0.17 * len(keyed)))
+    axes = new_axes(axes, 9.0, 1.2 + 0.75 * levels + 0.17 * len(keyed))
     lefts, part = {0: 0.0}, -1
     for row in lines:
         part += row.depth == 1
@@ -49,7 +46,7 @@ def icicle(report: EventReport, axes: Any = None) -> Any:
 def _colour(row: Row, part: int) -> str:
     if row.depth == 0:
         return _ROOT_COLOUR
-    return _FOLDED_COLOUR if row.node is None else _COLOURS[part % len(_COLOURS)]
+    return _FOLDED_COLOUR if row.folded else COLOURS[part % len(COLOURS)]
 
 
 def _fits(row: Row) -> bool:

@@ -17,20 +17,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis.budgets import Budget, BudgetError, budget_of
+from dp_edgeworth.analysis.budgets import BudgetError, Targets, budget_of
+from dp_edgeworth.analysis.calibration import Point, bracket_from, end_of_budget
 from dp_edgeworth.analysis.progress import progress as progress_line
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["BudgetError", "calibrate_noise", "max_sampling_probability", "max_steps", "number_of_steps", "sampled_gaussian", "sampling"]
 
 _RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MOST_STEPS = 10**15
 _MOST_NOISE = 1e15
+_LEAST_PROBABILITY = 1e-12
 
 
 def sampled_gaussian(sampling_probability: float, noise_multiplier: float, steps: int) -> dp_event.DpEvent:
@@ -71,73 +77,41 @@ def number_of_steps(probability: float, steps: int | None = None, epochs: float 
     return max(1, math.ceil(count - 1e-9))
 
 
-def calibrate_noise(*, target_epsilon: float | None = None, target_delta: float | None = None, target_advantage: float | None = None,
-                    target_true_positive_rate: float | None = None, false_positive_rate: float | None = None,
-                    sampling_probability: float | None = None, batch_size: int | None = None, dataset_size: int | None = None,
+def calibrate_noise(*, sampling_probability: float | None = None, batch_size: int | None = None, dataset_size: int | None = None,
                     steps: int | None = None, epochs: float | None = None,
-                    neighboring_relation: NeighboringRelation = _RELATION, tol: float = 1e-6) -> float:
+                    neighboring_relation: NeighboringRelation = _RELATION, tol: float = 1e-6, **budget: Unpack[Targets]) -> float:
     """The smallest noise multiplier, to `tol`, that is certified to stay within the budget.
 
     Args:
-      target_epsilon, target_delta: the budget; or
-      target_advantage: the largest 1 - false positive rate - false negative rate of any attack; or
-      target_true_positive_rate, false_positive_rate: the largest rate of detected members at a rate of false alarms.
       sampling_probability: of Poisson sampling; or `batch_size` and `dataset_size` (batches are then taken to be Poisson samples of
         that expected size).
       steps: how many; or `epochs`, passes over the data.
       neighboring_relation: how neighbouring data sets differ.
       tol: how far the answer may be above the smallest one.
+      **budget: `target_epsilon` and `target_delta`; or `target_advantage`, the largest 1 - false positive rate - false negative rate
+        of any attack; or `target_true_positive_rate` and `false_positive_rate`, the largest rate of detected members at a rate of
+        false alarms.
     """
     probability = sampling(sampling_probability, batch_size, dataset_size)
     count = number_of_steps(probability, steps, epochs)
-    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
     spent, tol = _spent(budget, neighboring_relation), validation.positive("tol", tol)
-    if probability == 0.0:
-        return 0.0
 
     def excess(noise: float) -> float:
-        return spent(sampled_gaussian(probability, noise, count))
+        return spent(probability, noise, count)
 
-    if excess(0.0) <= 0.0:
+    if probability == 0.0 or excess(0.0) <= 0.0:
         return 0.0
     with progress_line("calibrate_noise"):
-        low, high = 0.0, 1.0
-        at_low, at_high = math.inf, excess(high)
-        while at_high > 0.0:
-            low, high, at_low = high, 4.0 * high, at_high
-            if high > _MOST_NOISE:
-                raise BudgetError(f"No noise multiplier meets {budget}.")
-            at_high = excess(high)
-        return _least(excess, (low, at_low), (high, at_high), tol)
+        start = Point(1.0, excess(1.0))
+        ends = (Point(0.0, math.inf), start) if start.kept else bracket_from(excess, start, 4.0, _MOST_NOISE)
+        if ends is None:
+            raise BudgetError(f"No noise multiplier meets {budget_of(**budget)}.")
+        found: float = end_of_budget(excess, *ends, absolute=tol)
+        return found
 
 
-def _least(excess: Callable[[float], float], low: tuple[float, float], high: tuple[float, float], tol: float) -> float:
-    """The end above, within `tol`, of where a decreasing function becomes <= 0; ends are points with their values.
-
-    Secants in log x, where both values are finite and the last one at least halved the interval; else bisection.
-    """
-    halve = False
-    while high[0] - low[0] > tol:
-        gap, middle = high[0] - low[0], 0.5 * (low[0] + high[0])
-        x = middle
-        if not halve and low[0] > 0.0 and math.isfinite(low[1]) and math.isfinite(high[1]):
-            share = low[1] / (low[1] - high[1]) if low[1] > high[1] else 0.5
-            margin = min(0.4 * tol, 0.25 * gap)  # so that the other end follows once one is next to the root
-            x = min(max(low[0] * (high[0] / low[0]) ** share, low[0] + margin), high[0] - margin)
-        if not low[0] < x < high[0]:
-            x = middle
-        if not low[0] < x < high[0]:
-            break
-        point = x, excess(x)
-        low, high = (point, high) if point[1] > 0.0 else (low, point)
-        halve = high[0] - low[0] > 0.5 * gap
-    return high[0]
-
-
-def max_steps(*, noise_multiplier: float, target_epsilon: float | None = None, target_delta: float | None = None,
-              target_advantage: float | None = None, target_true_positive_rate: float | None = None,
-              false_positive_rate: float | None = None, sampling_probability: float | None = None, batch_size: int | None = None,
-              dataset_size: int | None = None, neighboring_relation: NeighboringRelation = _RELATION) -> int:
+def max_steps(*, noise_multiplier: float, sampling_probability: float | None = None, batch_size: int | None = None,
+              dataset_size: int | None = None, neighboring_relation: NeighboringRelation = _RELATION, **budget: Unpack[Targets]) -> int:
     """The largest number of steps that is certified to stay within the budget; 0 where not even one does.
 
     Budget and sampling as for `calibrate_noise`.
@@ -148,58 +122,42 @@ def max_steps(*, noise_multiplier: float, target_epsilon: float | None = None, t
       BudgetError: more than 1e15 steps do.
     """
     probability = sampling(sampling_probability, batch_size, dataset_size)
-    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
     spent = _spent(budget, neighboring_relation)
     noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
+
+    def excess(steps: int) -> float:
+        return spent(probability, noise, steps)
+
     with progress_line("max_steps"):
-        low, high = 0, 1
-        while spent(sampled_gaussian(probability, noise, high)) <= 0.0:
-            low, high = high, 4 * high
-            if low >= _MOST_STEPS:
-                raise BudgetError(f"The budget must be so small that {_MOST_STEPS:g} steps exceed it. Found {budget}.")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if spent(sampled_gaussian(probability, noise, middle)) <= 0.0 else (low, middle)
-    return low
+        start = Point(1, excess(1))
+        ends = bracket_from(excess, start, 4, _MOST_STEPS) if start.kept else (Point(0, -math.inf), start)
+        if ends is None:
+            raise BudgetError(f"The budget must be so small that {_MOST_STEPS:g} steps exceed it. Found {budget_of(**budget)}.")
+        return int(end_of_budget(excess, *ends, whole=True))
 
 
-def max_sampling_probability(*, noise_multiplier: float, steps: int, target_epsilon: float | None = None,
-                             target_delta: float | None = None, target_advantage: float | None = None,
-                             target_true_positive_rate: float | None = None, false_positive_rate: float | None = None,
-                             neighboring_relation: NeighboringRelation = _RELATION, tol: float = 1e-6) -> float:
+def max_sampling_probability(*, noise_multiplier: float, steps: int, neighboring_relation: NeighboringRelation = _RELATION,
+                             tol: float = 1e-6, **budget: Unpack[Targets]) -> float:
     """The largest sampling probability, to a relative `tol`, that is certified to stay within the budget.
 
     Budget as for `calibrate_noise`. Multiply by the size of the data set for the expected batch size.
     """
     noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
     count, tol = validation.integer("steps", steps, 1), validation.positive("tol", tol)
-    budget = budget_of(target_epsilon, target_delta, target_advantage, target_true_positive_rate, false_positive_rate)
     spent = _spent(budget, neighboring_relation)
 
-    def within(probability: float) -> bool:
-        return spent(sampled_gaussian(probability, noise, count)) <= 0.0
+    def excess(probability: float) -> float:
+        return spent(probability, noise, count)
 
     with progress_line("max_sampling_probability"):
-        return 1.0 if within(1.0) else _largest(within, tol)
+        start = Point(1.0, excess(1.0))
+        if start.kept:
+            return 1.0
+        ends = bracket_from(excess, start, 0.25, _LEAST_PROBABILITY)
+        return 0.0 if ends is None else float(end_of_budget(excess, *ends, relative=tol))
 
 
-def _largest(within: Callable[[float], bool], tol: float) -> float:
-    """The largest probability that is within, to a relative `tol`, below 1."""
-    low, high = 0.0, 1.0
-    while low == 0.0 and high > 1e-12:
-        if within(high / 4.0):
-            low = high / 4.0
-        else:
-            high /= 4.0
-    while high - low > tol * low and low > 0.0:
-        middle = math.sqrt(low * high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if within(middle) else (low, middle)
-    return low
-
-
-def _spent(budget: Budget, neighboring_relation: NeighboringRelation) -> Callable[[dp_event.DpEvent], float]:
-    """How far an event is beyond the budget: at most 0 where it is kept."""
-    relation = validation.relation(neighboring_relation)
-    return lambda event: budget.excess(EdgeworthIntervalAccountant(relation).compose(event))
+def _spent(budget: Targets, neighboring_relation: NeighboringRelation) -> Callable[[float, float, int], float]:
+    """How far sampling probability, noise multiplier and steps are beyond the budget: at most 0 where it is kept."""
+    relation, allowed = validation.relation(neighboring_relation), budget_of(**budget)
+    return lambda *recipe: allowed.excess(EdgeworthIntervalAccountant(relation).compose(sampled_gaussian(*recipe)))

@@ -16,32 +16,27 @@ _PATIENCE, _EVERY = 2.0, 0.5  # seconds
 
 
 class _Line:
-    """What is known of the work."""
+    """What is known of the work, and the thread that draws it."""
 
     def __init__(self, title: str, total: int | None, stream: TextIO, patience: float):
         self.title, self.total, self.stream, self.patience = title, total, stream, patience
-        self.done, self.width, self.start = 0, 0, time.monotonic()
-        self.finished = threading.Event()
+        self.done, self.start, self.finished = 0, time.monotonic(), threading.Event()
         self.thread = threading.Thread(target=self.draw, daemon=True)
+        self.thread.start()
 
     def advance(self, done: int) -> None:
         self.done += done
 
-    def text(self) -> str:
-        seconds = time.monotonic() - self.start
-        share = f"{self.done:,} of {self.total:,}, " if self.total else f"{self.done:,} done, " if self.done else ""
-        return f"{self.title}: {share}{seconds:.0f} s"
-
     def draw(self) -> None:
-        wait = self.patience
+        wait, text = self.patience, ""
         with contextlib.suppress(OSError, ValueError):  # a stream that was closed
             while not self.finished.wait(wait):
-                text, wait = self.text(), _EVERY
-                self.stream.write("\r" + text.ljust(self.width))
+                share = f"{self.done:,} of {self.total:,}, " if self.total else f"{self.done:,} done, " if self.done else ""
+                text, wait = f"{self.title}: {share}{time.monotonic() - self.start:.0f} s".ljust(len(text)), _EVERY
+                self.stream.write("\r" + text)
                 self.stream.flush()
-                self.width = len(text)
-            if self.width:
-                self.stream.write("\r" + " " * self.width + "\r")
+            if text:
+                self.stream.write("\r" + " " * len(text) + "\r")
                 self.stream.flush()
 
 
@@ -68,11 +63,9 @@ def progress(title: str, total: int | None = None, wanted: bool | None = None,
         _shown[0].title, _shown[0].total, _shown[0].done = title, total, 0
         yield _shown[0].advance
         return
-    line = _Line(title, total, stream, patience)
-    _shown.append(line)
-    line.thread.start()
+    _shown.append(_Line(title, total, stream, patience))
     try:
-        yield line.advance
+        yield _shown[0].advance
     finally:
         finish()
 

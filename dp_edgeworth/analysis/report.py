@@ -1,39 +1,48 @@
 """Rendering of an `EventReport`: text, HTML and plain data. Only what is displayed is accounted.
 
 Chains of nodes with one child each (a `SelfComposedDpEvent` and what it repeats) share one line. The nodes with the
-largest shares are displayed, always below a displayed parent; the rest of a parent's children is folded into one line.
+largest shares are displayed, always below a displayed parent; the rest of a parent's children is folded into one line. Where they are
+many and no few of them have half of the loss, they are displayed by ranges instead: so many consecutive children per line.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
-import html as html_escape
+import itertools
 import math
+import operator
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dp_edgeworth.analysis.rendering import COLOURS, cell
 from dp_edgeworth.events import description
 from dp_edgeworth.events.description import rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from dp_edgeworth.analysis.explanation import EventReport, Node
+    from dp_edgeworth.analysis.explanation import Cumulants, EventReport, Node
 
 _BAR = 12
-_WIDEST = 58
+_WIDEST = 66
 _HEADERS = ("share", "epsilon", "alone", "without", "count", "dir.", "skew", "kurt.")
-_COLOUR = "#0072B2"
 _FOLDED_COLOUR = "#BBBBBB"
+_RANGES = 10  # of one parent
+_NUMBER = re.compile(r"(?<![\w.])[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A displayed line: a node with the last one of its chain, or `folded` children."""
+    """A displayed line: a node with the last one of its chain, or several children, which are a range or `folded`."""
 
     depth: int
     branch: str
     label: str
     share: float
     node: Node | None
+    members: tuple[int, ...] = ()
     folded: int = 0
 
 
@@ -43,6 +52,15 @@ def _chain_end(report: EventReport, index: int) -> int:
     return index
 
 
+def _in_ranges(report: EventReport, end: int) -> bool:
+    """Whether the children of a node are displayed by ranges: many, of which no few have half of the share."""
+    children = report.tree.children[end]
+    if not report.by_range or len(children) <= max(2 * _RANGES, report.limit):
+        return False
+    largest = heapq.nlargest(report.limit - 1, (_known(float(report.shares[i])) for i in children))
+    return math.fsum(largest) < 0.5 * _known(float(report.shares[end]))
+
+
 def _displayed(report: EventReport) -> set[int]:
     """The heads of the chains with the largest shares, parents included."""
     shown: set[int] = set()
@@ -50,31 +68,66 @@ def _displayed(report: EventReport) -> set[int]:
     while heap and len(shown) < report.limit:
         _, head = heapq.heappop(heap)
         shown.add(head)
-        for child in report.tree.children[_chain_end(report, head)]:
+        end = _chain_end(report, head)
+        for child in [] if _in_ranges(report, end) else report.tree.children[end]:
             heapq.heappush(heap, (-_known(float(report.shares[child])), child))
     return shown
 
 
 def rows(report: EventReport) -> list[Row]:
-    """What is displayed, from top to bottom, largest shares first."""
+    """What is displayed, from top to bottom, largest shares first and ranges in order."""
     shown, result = _displayed(report), []
-    stack: list[tuple[int, str, str, int, list[int]]] = [(0, "", "", 0, [])]
+    stack: list[tuple[list[int], str, str, int]] = [([0], "", "", 0)]
     while stack:
-        head, branch, below, depth, folded = stack.pop()
-        if folded:
-            share = math.fsum(float(report.shares[i]) for i in folded)
-            result.append(Row(depth, branch, f"... {len(folded):,} more", share, None, len(folded)))
+        members, branch, below, depth = stack.pop()
+        head = members[0]
+        if head not in shown:
+            result.append(_several(report, members, branch, depth))
             continue
         result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
-        children = report.tree.children[_chain_end(report, head)]
-        visible = sorted((i for i in children if i in shown), key=lambda i: (-_known(float(report.shares[i])), i))
-        hidden = [i for i in children if i not in shown]
-        entries: list[tuple[int, list[int]]] = [(i, []) for i in visible] + ([(-1, hidden)] if hidden else [])
-        for position in range(len(entries) - 1, -1, -1):
-            last = position == len(entries) - 1
-            stack.append((entries[position][0], below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "),
-                          depth + 1, entries[position][1]))
+        entries = _entries(report, _chain_end(report, head), shown)
+        for position, entry in reversed(list(enumerate(entries, 1))):
+            last = position == len(entries)
+            stack.append((entry, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "), depth + 1))
     return result
+
+
+def _entries(report: EventReport, end: int, shown: set[int]) -> list[list[int]]:
+    """What stands below a node: a displayed child, or several that are not."""
+    children = report.tree.children[end]
+    if _in_ranges(report, end):
+        return _ranges(children, [_NUMBER.sub("#", _label(report, child)) for child in children])
+    visible = sorted((i for i in children if i in shown), key=lambda i: (-_known(float(report.shares[i])), i))
+    hidden = [i for i in children if i not in shown]
+    return [[i] for i in visible] + ([hidden] if hidden else [])
+
+
+def _ranges(children: list[int], kinds: Sequence[str]) -> list[list[int]]:
+    """Consecutive children of one kind; where they are of too many kinds, of any."""
+    groups = itertools.groupby(zip(children, kinds, strict=True), key=operator.itemgetter(1))
+    runs = [[child for child, _ in group] for _, group in groups]
+    parts = [np.array_split(run, max(1, _RANGES * len(run) // len(children))) for run in (runs if len(runs) <= _RANGES else [children])]
+    return [part.tolist() for run in parts for part in run]
+
+
+def _several(report: EventReport, members: list[int], branch: str, depth: int) -> Row:
+    share = math.fsum(float(report.shares[i]) for i in members)
+    if not _in_ranges(report, report.tree.parents[members[0]]):
+        return Row(depth, branch, f"... {len(members):,} more", share, None, tuple(members), len(members))
+    ends = [report.tree.segments[i].removeprefix(".events[").removesuffix("]") for i in (members[0], members[-1])]
+    return Row(depth, branch, f"[{'-'.join(ends)}] {_common([_label(report, i) for i in members])}", share, None, tuple(members))
+
+
+def _common(labels: Sequence[str]) -> str:
+    """One label for all: numbers that differ as "least to largest"; how many there are where they are of several kinds."""
+    forms = {_NUMBER.sub("{}", label.replace("{", "").replace("}", "")) for label in labels}
+    if len(forms) > 1:
+        return f"{len(labels):,} events"
+    spans = []
+    for numbers in zip(*(_NUMBER.findall(label) for label in labels), strict=True):
+        values = [float(number.replace(",", "")) for number in numbers]
+        spans.append(numbers[0] if len(set(numbers)) == 1 else f"{min(values):.4g} to {max(values):.4g}")
+    return forms.pop().format(*spans)
 
 
 def _node(report: EventReport, index: int) -> Node:
@@ -91,16 +144,22 @@ def _label(report: EventReport, head: int) -> str:
     return f"{times:,} x {text}" if times > 1 else text
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(report: EventReport, row: Row) -> tuple[str, ...]:
     share = _or_unknown(f"{100.0 * row.share:.2f}%")
-    if row.node is None:
+    if row.folded:
         return (share, "", "", "", "", "", "", "")
+    if row.node is None:
+        counts = sum(report.tree.counts[_chain_end(report, i)] for i in row.members)
+        return (share, _or_unknown(rounded_up(row.share * report.epsilon, 5)), "", "", _short(counts), "",
+                *_shape(report.cumulants_of(row.members)))
     node = row.node
-    end = _chain_end(node.report, node.index)
-    law = node.cumulants
     epsilons = (_or_unknown(rounded_up(value, 5)) for value in (node.contribution, node.epsilon_alone, node.epsilon_without))
-    return (share, *epsilons, _short(node.report.tree.counts[end]), node.direction,
-            _or_unknown(f"{law.skewness:.2g}"), _or_unknown(f"{law.excess_kurtosis:.2g}"))
+    count = report.tree.counts[_chain_end(report, node.index)]
+    return (share, *epsilons, _short(count), node.direction, *_shape(node.cumulants))
+
+
+def _shape(law: Cumulants) -> tuple[str, str]:
+    return _or_unknown(f"{law.skewness:.2g}"), _or_unknown(f"{law.excess_kurtosis:.2g}")
 
 
 def _or_unknown(number: str) -> str:
@@ -129,7 +188,7 @@ def text(report: EventReport) -> str:
     """The tree with bars, for a terminal."""
     lines = rows(report)
     names = [_fit(row.branch + row.label) for row in lines]
-    table = [_HEADERS, *(_cells(row) for row in lines)]
+    table = [_HEADERS, *(_cells(report, row) for row in lines)]
     widths = [max(len(cells[i]) for cells in table) for i in range(len(_HEADERS))]
     left = max(map(len, names))
     bars = [" " * (_BAR + 2), *(f" {_bar(row.share)} " for row in lines)]
@@ -149,17 +208,15 @@ def _bar(share: float) -> str:
 
 def html(report: EventReport) -> str:
     """The same tree as an HTML table, for a notebook."""
-    style = 'style="text-align:right;padding:2px 8px"'
-    head = "".join(f"<th {style}>{name}</th>" for name in _HEADERS)
-    lines = [f"<p>{html_escape.escape(headline(report))}</p><table><tr><th></th><th></th>{head}</tr>"]
+    right = 'style="text-align:right;padding:2px 8px"'
+    lines = ["<tr><th></th><th></th>" + "".join(cell(name, "th", right) for name in _HEADERS) + "</tr>"]
     for row in rows(report):
-        colour = _FOLDED_COLOUR if row.node is None else _COLOUR
-        width = 100.0 * _known(row.share)
-        bar = f'<div style="background:{colour};height:0.8em;width:{width:.1f}px"></div>'
-        name = f'<td style="text-align:left;padding-left:{1.2 * row.depth:.1f}em">{html_escape.escape(row.label)}</td>'
-        cells = "".join(f"<td {style}>{html_escape.escape(cell)}</td>" for cell in _cells(row))
+        colour = _FOLDED_COLOUR if row.folded else COLOURS[0]
+        bar = f'<div style="background:{colour};height:0.8em;width:{100.0 * _known(row.share):.1f}px"></div>'
+        name = cell(row.label, attributes=f'style="text-align:left;padding-left:{1.2 * row.depth:.1f}em"')
+        cells = "".join(cell(text, attributes=right) for text in _cells(report, row))
         lines.append(f'<tr>{name}<td style="min-width:100px">{bar}</td>{cells}</tr>')
-    return "\n".join([*lines, "</table>"])
+    return cell(headline(report), "p", "") + "<table>" + "\n".join(lines) + "</table>"
 
 
 def as_dict(report: EventReport, complete: bool) -> dict[str, Any]:
@@ -185,14 +242,3 @@ def _node_dict(node: Node, costs: bool) -> dict[str, Any]:
         "epsilon_alone": node.epsilon_alone if costs else None,
         "epsilon_without": node.epsilon_without if costs else None,
     }
-
-
-def finite(value: Any) -> Any:
-    """Infinities as strings, so that the result is JSON; anything unknown as a string."""
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

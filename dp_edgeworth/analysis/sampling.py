@@ -10,11 +10,7 @@ sum by the clipping norm, one that is replaced by another moves it by twice that
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import html
-import io
-import json
 import math
 from typing import Any
 
@@ -22,13 +18,14 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import report, sampling_chart
-from dp_edgeworth.analysis.planning import BudgetError
+from dp_edgeworth.analysis.budgets import BudgetError, budget_of
+from dp_edgeworth.analysis.calibration import Point, bracket_from, end_of_budget
+from dp_edgeworth.analysis.rendering import COLOURS, Answer, as_csv, cell, html_table, new_axes
 from dp_edgeworth.analysis.sampling_schemes import SCHEMES, Recipe, Scheme
 from dp_edgeworth.events.description import relation_in_words, rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
 
-_MOST_NOISE, _NOISE_ACCURACY = 1e9, 1e-4
+_LEAST_NOISE, _MOST_NOISE, _NOISE_ACCURACY = 2.0**-20, 1e9, 1e-4
 _COLUMNS = ("scheme", "neighboring_relation", "noise_multiplier", "epsilon_lower", "epsilon_upper", "guarantee", "requirement")
 _TIGHT = "proved interval of the scheme itself"
 _BETWEEN = "proved bounds, nothing sharper is known: above, no amplification; below, the loss for one choice of data"
@@ -57,9 +54,14 @@ class SamplingRow:
         return (self.scheme, self.neighboring_relation, self.noise_multiplier, self.interval.lower, self.interval.upper, self.guarantee,
                 self.requirement)
 
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """Noise multiplier, lower and upper end of epsilon as they are printed."""
+        return rounded_up(self.noise_multiplier), rounded_down(self.interval.lower), rounded_up(self.interval.upper)
+
 
 @dataclasses.dataclass(frozen=True)
-class SamplingComparison:
+class SamplingComparison(Answer):
     """The table: rows of one neighboring relation are next to each other."""
 
     recipe: Recipe
@@ -75,56 +77,59 @@ class SamplingComparison:
                 f"delta {self.target_delta:g}{solved}")
 
     @property
-    def relations(self) -> list[str]:
-        return list(dict.fromkeys(row.neighboring_relation for row in self.rows))
+    def _by_relation(self) -> dict[str, list[SamplingRow]]:
+        """The rows of every relation, by its name and what it means."""
+        groups: dict[str, list[SamplingRow]] = {}
+        for row in self.rows:
+            words = relation_in_words(NeighboringRelation[row.neighboring_relation])
+            groups.setdefault(f"{row.neighboring_relation}: {words}", []).append(row)
+        return groups
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {**dataclasses.asdict(self.recipe), "target_delta": self.target_delta, "target_epsilon": self.target_epsilon,
                 "rows": [dict(zip(_COLUMNS, row.values, strict=True)) for row in self.rows], "note": _NOT_COMPARABLE}
 
-    def to_json(self) -> str:
-        return json.dumps(report.finite(self.to_dict()), indent=2)
-
     def to_csv(self, path: Any = None) -> str:
         """One line per scheme; also written to `path` if given."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows([_COLUMNS, *(row.values for row in self.rows)])
-        if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(stream.getvalue())
-        return stream.getvalue()
+        return as_csv([_COLUMNS, *(row.values for row in self.rows)], path)
 
     def plot(self, axes: Any = None) -> Any:
-        """The intervals as bars, one colour per neighboring relation. Needs matplotlib; returns its axes."""
-        return sampling_chart.chart(self, axes)
+        """The intervals as bars, or the noise multipliers where these were solved for: one colour per neighboring relation, as bars
+        of different colours are not comparable. Needs matplotlib; returns its axes.
+        """
+        axes, solved, place = new_axes(axes, 8.0, 1.2 + 0.45 * len(self.rows)), self.target_epsilon is not None, 0
+        for colour, rows in zip(COLOURS, self._by_relation.values(), strict=False):
+            for i, row in enumerate(rows):
+                low, high = (row.noise_multiplier,) * 2 if solved else (row.interval.lower, row.interval.upper)
+                if math.isfinite(high):
+                    axes.barh(place, high, color=colour, alpha=0.35, label=None if i else row.neighboring_relation)
+                    axes.barh(place, low, color=colour)
+                    axes.text(high, place, f" {rounded_up(high, 4)}", va="center", fontsize=9)
+                place += 1
+        axes.set(yticks=range(len(self.rows)), yticklabels=[row.scheme for row in self.rows],
+                 xlabel="noise multiplier" if solved else "epsilon (light: between the lower and the upper end)")
+        axes.invert_yaxis()
+        axes.set_title(self.title, fontsize=10)
+        axes.legend(title="not comparable across", fontsize=8, title_fontsize=8, loc="lower right")
+        axes.figure.tight_layout()
+        return axes
 
     def __str__(self) -> str:
         lines = [self.title]
-        for relation in self.relations:
-            lines += ["", f"{relation}: {relation_in_words(NeighboringRelation[relation])}",
-                      f"  {'scheme':<26} {'noise':>9} {'epsilon, lower':>15} {'upper':>11}"]
-            for row in self.rows:
-                if row.neighboring_relation == relation:
-                    lines += [f"  {row.scheme:<26} {rounded_up(row.noise_multiplier):>9} {rounded_down(row.interval.lower):>15} "
-                              f"{rounded_up(row.interval.upper):>11}", f"      to claim it: {row.requirement}"]
-                    lines += [] if row.guarantee == _TIGHT else [f"      {row.guarantee}"]
+        for heading, rows in self._by_relation.items():
+            lines += ["", heading, f"  {'scheme':<26} {'noise':>9} {'epsilon, lower':>15} {'upper':>11}"]
+            for row in rows:
+                noise, lower, upper = row.numbers
+                lines += [f"  {row.scheme:<26} {noise:>9} {lower:>15} {upper:>11}", f"      to claim it: {row.requirement}"]
+                lines += [] if row.guarantee == _TIGHT else [f"      {row.guarantee}"]
         return "\n".join([*lines, "", _NOT_COMPARABLE])
 
     def _repr_html_(self) -> str:
-        cells = []
-        for relation in self.relations:
-            words = html.escape(f"{relation}: {relation_in_words(NeighboringRelation[relation])}")
-            cells.append(f'<tr><th colspan="6" style="text-align:left">{words}</th></tr>')
-            for row in self.rows:
-                if row.neighboring_relation == relation:
-                    shown = (row.scheme, rounded_up(row.noise_multiplier), rounded_down(row.interval.lower),
-                             rounded_up(row.interval.upper), row.guarantee, row.requirement)
-                    cells.append("<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in shown) + "</tr>")
-        head = "".join(f"<th>{name}</th>" for name in ("scheme", "noise", "epsilon, lower", "upper", "guarantee", "to claim it"))
-        return (f"<table><caption>{html.escape(self.title)}</caption><thead><tr>{head}</tr></thead>"
-                f"<tbody>{''.join(cells)}</tbody></table><p>{_NOT_COMPARABLE}</p>")
+        head = ("scheme", "noise", "epsilon, lower", "upper", "guarantee", "to claim it")
+        tables = [cell(words, "p", "") + html_table([(row.scheme, *row.numbers, row.guarantee, row.requirement) for row in rows], head)
+                  for words, rows in self._by_relation.items()]
+        return cell(self.title, "p", "") + "".join(tables) + cell(_NOT_COMPARABLE, "p", "")
 
 
 def compare_sampling(*, batch_size: int, dataset_size: int, epochs: float, target_delta: float, noise_multiplier: float | None = None,
@@ -165,30 +170,14 @@ def _row(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Sampling
 
 
 def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float) -> float:
-    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target: secants in logarithms."""
-    def excess(noise: float) -> float:
-        upper = _interval(scheme, recipe, noise, delta).upper
-        return math.log(max(upper, 1e-300) / epsilon) if math.isfinite(upper) else math.inf
+    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target."""
+    budget = budget_of(epsilon, delta)
 
-    low, high = 0.25, 1.0
-    at_low, at_high = math.inf, excess(high)
-    while at_high > 0.0:
-        low, high, at_low = high, 2.0 * high, at_high
-        if high > _MOST_NOISE:
-            raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
-        at_high = excess(high)
-    while at_low == math.inf and low > 1e-6:
-        value = excess(low)
-        if value > 0.0:
-            at_low = value
-        else:
-            low, high, at_high = 0.5 * low, low, value
-    for step in range(60):
-        if high <= low * (1.0 + _NOISE_ACCURACY):
-            break
-        usable = math.isfinite(at_low) and math.isfinite(at_high) and step % 3 < 2
-        share = min(max(at_low / (at_low - at_high), 0.02), 0.98) if usable else 0.5
-        middle = low * (high / low) ** share
-        value = excess(middle)
-        low, high, at_low, at_high = (middle, high, value, at_high) if value > 0.0 else (low, middle, at_low, value)
-    return high
+    def excess(noise: float) -> float:
+        return budget.excess(EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise)))
+
+    start = Point(1.0, excess(1.0))
+    ends = bracket_from(excess, start, 0.5, _LEAST_NOISE) if start.kept else bracket_from(excess, start, 2.0, _MOST_NOISE)
+    if ends is None and not start.kept:
+        raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
+    return float(end_of_budget(excess, *ends, relative=_NOISE_ACCURACY)) if ends is not None else _LEAST_NOISE

@@ -87,28 +87,23 @@ def _poisson(recipe: Recipe, noise: float) -> dp_event.DpEvent:
     return planning.sampled_gaussian(recipe.probability, noise, recipe.steps)
 
 
-def _truncated(recipe: Recipe, noise: float) -> dp_event.DpEvent:
-    return dp_event.SelfComposedDpEvent(dp_event.TruncatedSubsampledGaussianDpEvent(
-        recipe.dataset_size, recipe.probability, recipe.truncated_batch_size, noise), recipe.steps)
+def _steps(leaf: Callable[[Recipe, dp_event.GaussianDpEvent], dp_event.DpEvent]) -> Callable[[Recipe, float], dp_event.DpEvent]:
+    """Every batch drawn anew."""
+    return lambda recipe, noise: dp_event.SelfComposedDpEvent(leaf(recipe, dp_event.GaussianDpEvent(noise)), recipe.steps)
 
 
-def _fixed_size(recipe: Recipe, noise: float) -> dp_event.DpEvent:
-    return dp_event.SelfComposedDpEvent(dp_event.SampledWithoutReplacementDpEvent(
-        recipe.dataset_size, recipe.batch_size, dp_event.GaussianDpEvent(noise)), recipe.steps)
+def _epochs(leaf: Callable[[Recipe, dp_event.GaussianDpEvent], dp_event.DpEvent]) -> Callable[[Recipe, float], dp_event.DpEvent]:
+    """Every epoch dealt out anew."""
+    return lambda recipe, noise: dp_event.SelfComposedDpEvent(leaf(recipe, dp_event.GaussianDpEvent(noise)), recipe.passes)
 
 
-def _allocation(recipe: Recipe, noise: float) -> dp_event.DpEvent:
-    return dp_event.SelfComposedDpEvent(RandomAllocationDpEvent(dp_event.GaussianDpEvent(noise), 1, recipe.batches), recipe.passes)
-
-
-def _shuffled(recipe: Recipe, noise: float) -> dp_event.DpEvent:
-    return dp_event.SelfComposedDpEvent(ShuffledBatchesDpEvent(dp_event.GaussianDpEvent(noise), recipe.batches), recipe.passes)
-
-
-def _everything(recipe: Recipe, noise: float) -> dp_event.DpEvent:
-    return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), recipe.steps)
-
-
+_truncated = _steps(lambda recipe, gaussian: dp_event.TruncatedSubsampledGaussianDpEvent(
+    recipe.dataset_size, recipe.probability, recipe.truncated_batch_size, gaussian.noise_multiplier))
+_fixed_size = _steps(lambda recipe, gaussian: dp_event.SampledWithoutReplacementDpEvent(
+    recipe.dataset_size, recipe.batch_size, gaussian))
+_everything = _steps(lambda recipe, gaussian: gaussian)
+_allocation = _epochs(lambda recipe, gaussian: RandomAllocationDpEvent(gaussian, 1, recipe.batches))
+_shuffled = _epochs(lambda recipe, gaussian: ShuffledBatchesDpEvent(gaussian, recipe.batches))
 _DRAWN = "at every step, put each record into the batch independently with probability batch_size / dataset_size"
 SCHEMES = (
     Scheme("Poisson", AR, f"{_DRAWN}; batches then have random sizes, and sums are divided by a fixed number", _poisson),

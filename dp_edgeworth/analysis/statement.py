@@ -18,6 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 from dp_edgeworth import validation
 from dp_edgeworth.analysis import statement_formats
 from dp_edgeworth.analysis.provenance import Provenance
+from dp_edgeworth.analysis.rendering import Answer
 from dp_edgeworth.analysis.subject import Subject, of_groups, subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.events.description import rounded_down, rounded_up
@@ -25,7 +26,7 @@ from dp_edgeworth.intervals import Interval
 
 
 @dataclasses.dataclass(frozen=True)
-class PrivacyStatement:
+class PrivacyStatement(Answer):
     """What was accounted, under which assumptions, with which result.
 
     Attributes:
@@ -98,20 +99,16 @@ class PrivacyStatement:
             "subject": self.subject, "group_size": self.group_size, "provenance": self.provenance.to_dict(),
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON; infinities are strings."""
-        return statement_formats.as_json(self)
-
     def to_markdown(self) -> str:
         """The claim, and a table of what it rests on."""
-        return statement_formats.as_markdown(self)
+        return statement_formats.as_markdown(self.claim, self.lines)
 
     def to_latex(self) -> str:
         """A paragraph and a description list, without packages."""
-        return statement_formats.as_latex(self)
+        return statement_formats.as_latex(self.claim, self.lines)
 
     def _repr_html_(self) -> str:
-        return statement_formats.as_html(self)
+        return statement_formats.claim_as_html(self.claim) + statement_formats.as_html(self.lines)
 
     @property
     def claim(self) -> str:
@@ -139,11 +136,7 @@ class PrivacyStatement:
         }
 
     def __str__(self) -> str:
-        return "\n".join([self.claim, *(line for title, items in self.lines.items() for line in _listed(title, items))])
-
-
-def _listed(title: str, items: tuple[str, ...]) -> list[str]:
-    return [f"  {title if i == 0 else '':<14} {item}" for i, item in enumerate(items)]
+        return statement_formats.as_text(self.claim, self.lines)
 
 
 def epsilon_statement(event: dp_event.DpEvent | PrivacyAccountant, target_delta: float,
@@ -159,9 +152,7 @@ def epsilon_statement(event: dp_event.DpEvent | PrivacyAccountant, target_delta:
       group_size: the statement is for groups of up to so many records, all added or all removed (`for_groups`).
     """
     given = validation.probability("target_delta", target_delta)
-    subject = subject_of(event, neighboring_relation, tolerance)
-    asked = of_groups(subject, group_size)
-    return _statement("epsilon", given, asked.accountant.get_epsilon_interval(given), subject, group_size)
+    return _statement("epsilon", given, subject_of(event, neighboring_relation, tolerance), group_size)
 
 
 def delta_statement(event: dp_event.DpEvent | PrivacyAccountant, target_epsilon: float,
@@ -169,24 +160,23 @@ def delta_statement(event: dp_event.DpEvent | PrivacyAccountant, target_epsilon:
                     tolerance: float | None = None, group_size: int = 1) -> PrivacyStatement:
     """The statement for delta at `target_epsilon`; arguments as for `epsilon_statement`."""
     given = validation.at_least_zero("target_epsilon", target_epsilon)
-    subject = subject_of(event, neighboring_relation, tolerance)
-    asked = of_groups(subject, group_size)
-    return _statement("delta", given, asked.accountant.get_delta_interval(given), subject, group_size)
+    return _statement("delta", given, subject_of(event, neighboring_relation, tolerance), group_size)
 
 
 def statement(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float | None = None, target_epsilon: float | None = None,
-              neighboring_relation: NeighboringRelation | None = None, tolerance: float | None = None,
-              group_size: int = 1) -> PrivacyStatement:
-    """The statement for whichever of epsilon and delta was not given."""
+              **settings: Any) -> PrivacyStatement:
+    """The statement for whichever of epsilon and delta was not given; settings as for `epsilon_statement`."""
     if target_delta is not None and target_epsilon is None:
-        return epsilon_statement(event, target_delta, neighboring_relation, tolerance=tolerance, group_size=group_size)
+        return epsilon_statement(event, target_delta, **settings)
     if target_epsilon is not None and target_delta is None:
-        return delta_statement(event, target_epsilon, neighboring_relation, tolerance=tolerance, group_size=group_size)
+        return delta_statement(event, target_epsilon, **settings)
     raise ValueError("Exactly one of `target_delta` and `target_epsilon` must be given.")
 
 
-def _statement(quantity: str, given: float, interval: Interval, subject: Subject, group_size: int) -> PrivacyStatement:
-    event, relation = subject.event, subject.accountant.neighboring_relation
+def _statement(quantity: str, given: float, subject: Subject, group_size: int) -> PrivacyStatement:
+    accountant = of_groups(subject, group_size).accountant
+    interval = (accountant.get_epsilon_interval if quantity == "epsilon" else accountant.get_delta_interval)(given)
+    event, relation = subject.event, accountant.neighboring_relation
     neighbors = description.relation_in_words(relation)
     if group_size > 1:
         neighbors = f"up to {group_size:,} records, all added or all removed"

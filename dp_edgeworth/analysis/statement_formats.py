@@ -1,19 +1,17 @@
-"""A privacy statement as JSON, Markdown, LaTeX and HTML: one claim, and what it rests on.
+"""A claim and what it rests on, as text, Markdown, LaTeX and HTML.
 
 Strings of an event (the name of a distribution, say) end up here, so every format escapes what it is given.
 """
 
 from __future__ import annotations
 
-import html
-import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from dp_edgeworth.analysis import report
+from dp_edgeworth.analysis.rendering import cell, html_table
 
-if TYPE_CHECKING:
-    from dp_edgeworth.analysis.statement import PrivacyStatement
+Lines = Mapping[str, Sequence[str]]
+"""What a claim rests on, by title."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -22,30 +20,32 @@ _LATEX = {
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#!~$])")
 
 
-def as_json(statement: PrivacyStatement) -> str:
-    """The dictionary of a statement as JSON."""
-    return json.dumps(report.finite(statement.to_dict()), indent=2)
+def as_text(claim: str, lines: Lines) -> str:
+    """The claim, and one line per item."""
+    return "\n".join([claim, *(f"  {'' if i else title:<14} {item}" for title, items in lines.items() for i, item in enumerate(items))])
 
 
-def as_markdown(statement: PrivacyStatement) -> str:
+def as_markdown(claim: str, lines: Lines) -> str:
     """The claim in bold, and a table of two columns."""
-    rows = [f"| {title} | {'<br>'.join(_markdown(item) for item in items)} |" for title, items in statement.lines.items()]
-    return "\n".join([f"**{_markdown(statement.claim)}**", "", "| | |", "|---|---|", *rows])
+    rows = [f"| {title} | {'<br>'.join(_markdown(item) for item in items)} |" for title, items in lines.items()]
+    return "\n".join([f"**{_markdown(claim)}**", "", "| | |", "|---|---|", *rows])
 
 
-def as_latex(statement: PrivacyStatement) -> str:
+def as_latex(claim: str, lines: Lines) -> str:
     """The claim in bold, and a description list."""
-    items = [f"  \\item[{_latex(title)}] {'; '.join(_latex(item) for item in items)}." for title, items in statement.lines.items()]
-    claim = _latex(statement.claim).replace("epsilon = ", r"$\varepsilon$ = ").replace("delta = ", r"$\delta$ = ")
-    return "\n".join([f"\\textbf{{{claim}}}", r"\begin{description}", *items, r"\end{description}"])
+    items = [f"  \\item[{_latex(title)}] {'; '.join(_latex(item) for item in items)}." for title, items in lines.items()]
+    bold = _latex(claim).replace("epsilon = ", r"$\varepsilon$ = ").replace("delta = ", r"$\delta$ = ")
+    return "\n".join([f"\\textbf{{{bold}}}", r"\begin{description}", *items, r"\end{description}"])
 
 
-def as_html(statement: PrivacyStatement) -> str:
-    """The same as a table, for a notebook and for the report."""
-    rows = [f'<tr><th style="text-align:left;vertical-align:top;white-space:nowrap">{html.escape(title)}</th>'
-            f'<td style="text-align:left">{"<br>".join(html.escape(item) for item in items)}</td></tr>'
-            for title, items in statement.lines.items()]
-    return f'<p><b>{html.escape(statement.claim)}</b></p><table class="statement">{"".join(rows)}</table>'
+def as_html(lines: Lines) -> str:
+    """What it rests on as a table, for a notebook and for the report."""
+    return html_table([(title, "\n".join(items)) for title, items in lines.items()], titled=True, attributes=' class="statement"')
+
+
+def claim_as_html(claim: str) -> str:
+    """The claim as a paragraph in bold."""
+    return f"<p>{cell(claim, 'b', '')}</p>"
 
 
 def _markdown(text: str) -> str:

@@ -12,7 +12,8 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
-from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
+from dp_edgeworth.events import serialization
 from dp_edgeworth.events.groups import for_groups
 
 DEFAULT_RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -66,3 +67,19 @@ def of_groups(subject: Subject, size: int) -> Subject:
         raise ValueError(f"`group_size` must be 1 unless the relation is `ADD_OR_REMOVE_ONE`. Found {size} and `{relation.name}`.")
     event = for_groups(subject.event, size)
     return Subject(event, EdgeworthIntervalAccountant(relation, **subject.accountant._settings).compose(event))
+
+
+def event_or_accountant(text: str | bytes) -> dp_event.DpEvent | EdgeworthIntervalAccountant:
+    """What a document holds; of an accountant that estimates, a certified one with its ledger and its relation.
+
+    Raises:
+      EventFormatError: `text` is neither document.
+    """
+    written = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    if b'"dp-edgeworth-accountant"' not in written[:4096]:
+        return serialization.from_json(text)
+    if b'"ApproximateEdgeworthAccountant"' not in written[:4096]:
+        accountant: EdgeworthIntervalAccountant = EdgeworthIntervalAccountant.from_json(text)
+        return accountant
+    relation, _, ledger = serialization.accountant_from_json(text, ApproximateEdgeworthAccountant.__name__)
+    return EdgeworthIntervalAccountant(relation).compose(ledger)

@@ -4,20 +4,18 @@
 >>> result.epsilon.shape
 (2, 2, 1)
 >>> print(result.to_csv().splitlines()[0])
-sampling_probability,noise_multiplier,steps,epsilon_estimate
+sampling_probability,noise_multiplier,steps,epsilon_lower,epsilon_estimate,epsilon_upper
 
-An estimate (the tilted expansion, all points of the grid at once) unless `certified=True`, which accounts every point.
+Every point is certified, by the certified accountant alone: what else is in the grid does not matter. With `certified=False` they are
+estimates, and no guarantee.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import itertools
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,24 +23,28 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
-from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import heat_map, sweep_table
+from dp_edgeworth.accountants.accountant import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant, NotAGuaranteeWarning
+from dp_edgeworth.analysis import heat_map
 from dp_edgeworth.analysis.planning import number_of_steps, sampling
 from dp_edgeworth.analysis.progress import progress as progress_line
+from dp_edgeworth.analysis.rendering import Answer, as_csv, html_table
+from dp_edgeworth.events.description import rounded_up
 
 _MOST_POINTS = 10_000_000  # of a grid, some hundred bytes each
-_FEWEST_SAMPLES = 0.1  # steps times probability, below which the estimates are off by an order of magnitude
+_MOST_SHOWN = 12  # rows and columns of a table in a notebook
+_ESTIMATES = ("`sweep(certified=False)` returns estimates, not privacy guarantees, some of them far too small. "
+              "Leave `certified` out for proved bounds.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SweepResult:
+class SweepResult(Answer):
     """epsilon on a grid; arrays have one axis per parameter, in the order of the fields.
 
     Attributes:
       sampling_probability, noise_multiplier, steps: the axes. Where `epochs` were given they are the third axis, and `steps` has one
         row per sampling probability.
       target_delta, neighboring_relation: as asked.
-      certified: whether `lower` and `upper` are proved; otherwise they are the estimate.
+      estimate: of epsilon. lower, upper: its proved bounds; None in a sweep of estimates.
     """
 
     sampling_probability: np.ndarray
@@ -50,52 +52,77 @@ class SweepResult:
     steps: np.ndarray
     target_delta: float
     neighboring_relation: NeighboringRelation
-    certified: bool
-    lower: np.ndarray
     estimate: np.ndarray
-    upper: np.ndarray
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
     epochs: np.ndarray | None = None
 
     @property
+    def certified(self) -> bool:
+        """Whether epsilon is proved."""
+        return self.upper is not None
+
+    @property
     def epsilon(self) -> np.ndarray:
-        """The certified upper ends, or the estimates."""
-        return self.upper if self.certified else self.estimate
+        """The certified upper ends; the estimates in a sweep of estimates."""
+        return self.estimate if self.upper is None else self.upper
 
     @property
     def axes(self) -> dict[str, np.ndarray]:
         last = {"steps": self.steps} if self.epochs is None else {"epochs": self.epochs}
         return {"sampling_probability": self.sampling_probability, "noise_multiplier": self.noise_multiplier, **last}
 
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is known of epsilon, by side."""
+        sides = {"lower": self.lower, "estimate": self.estimate, "upper": self.upper}
+        return {side: values for side, values in sides.items() if values is not None}
+
+    def plane(self, at: int = 0) -> heat_map.Plane:
+        """The two longest axes; of the third one only the value of index `at`."""
+        names = list(self.axes)
+        fixed = names[2 - int(np.argmin(self.epsilon.shape[::-1]))]
+        across, down = (name for name in names if name != fixed)
+        value, place = heat_map.number(self.axes[fixed][at]), names.index(fixed)
+        more = f" (one of {self.axes[fixed].size} values; the others are not shown)" if self.axes[fixed].size > 1 else ""
+        values = {side: np.take(column, at, axis=place).T for side, column in self.columns.items()}
+        return heat_map.Plane(across, down, self.axes[across], self.axes[down], values, f"{fixed.replace('_', ' ')} = {value}{more}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"target_delta": self.target_delta, "neighboring_relation": self.neighboring_relation.name, "certified": self.certified,
+                **{name: axis.tolist() for name, axis in self.axes.items()},
+                **{side: values.tolist() for side, values in self.columns.items()}}
+
     def to_csv(self, path: Any = None) -> str:
         """One line per grid point; also written to `path` if given."""
-        columns = {"epsilon_lower": self.lower, "epsilon_estimate": self.estimate, "epsilon_upper": self.upper}
-        if not self.certified:
-            columns = {"epsilon_estimate": self.estimate}
+        columns = {f"epsilon_{side}": values for side, values in self.columns.items()}
         if self.epochs is not None:
             columns = {"steps": np.broadcast_to(self.steps[:, None, :], self.estimate.shape), **columns}
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*self.axes, *columns])
-        for point, *values in zip(itertools.product(*(axis.tolist() for axis in self.axes.values())),
-                                  *(column.ravel().tolist() for column in columns.values()), strict=True):
-            writer.writerow([*point, *values])
-        if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(stream.getvalue())
-        return stream.getvalue()
+        points = itertools.product(*(axis.tolist() for axis in self.axes.values()))
+        rows = zip(points, *(column.ravel().tolist() for column in columns.values()), strict=True)
+        return as_csv([[*self.axes, *columns], *([*point, *values] for point, *values in rows)], path)
 
     def _repr_html_(self) -> str:
-        return sweep_table.as_html(self)
+        """The first entries of both axes of the plane."""
+        plane = self.plane()
+        rows = [(f"{value:g}", *(rounded_up(float(epsilon), 4) for epsilon in row[:_MOST_SHOWN]))
+                for value, row in zip(plane.y[:_MOST_SHOWN], plane.values["upper" if self.certified else "estimate"], strict=False)]
+        kind = "certified upper ends" if self.certified else "estimates, not guarantees"
+        more = "; the first of them" if max(len(plane.x), len(plane.y)) > _MOST_SHOWN else ""
+        return (f"<p>epsilon at delta = {self.target_delta:g} ({self.neighboring_relation.name}; {kind}); {plane.fixed}; "
+                f"rows {plane.down}, columns {plane.across}{more}</p>"
+                + html_table(rows, ["", *(f"{value:g}" for value in plane.x[:_MOST_SHOWN])], titled=True))
 
     def plot(self, axes: Any = None, *, at: int = 0) -> Any:
-        """A heat map over the two longest axes, the third fixed at index `at`. Needs matplotlib; returns its axes."""
-        return heat_map.heat_map(self, axes, at=at)
+        """The plane of the two longest axes as a picture, the third one fixed at index `at`. Needs matplotlib; returns its axes."""
+        return heat_map.heat_map(self.plane(at), f"epsilon at delta = {self.target_delta:g}", axes)
 
 
 def sweep(*, noise_multiplier: Any, target_delta: float, sampling_probability: Any = None, steps: Any = None, batch_size: Any = None,
           dataset_size: int | None = None, epochs: Any = None,
           neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-          certified: bool = False, tolerance: float = 1e-6, progress: bool | None = None) -> SweepResult:
+          certified: bool = True, tolerance: float = 1e-6, progress: bool | None = None) -> SweepResult:
     """epsilon of Poisson-sampled Gaussian noise for every combination of the parameters.
 
     Args:
@@ -104,7 +131,8 @@ def sweep(*, noise_multiplier: Any, target_delta: float, sampling_probability: A
       batch_size, dataset_size: instead of `sampling_probability`: expected sizes of Poisson samples, of how many records.
       epochs: instead of `steps`: passes over the data; how many steps that is depends on the sampling probability.
       neighboring_relation: how neighbouring data sets differ.
-      certified: proved intervals instead of estimates; more than ten times slower.
+      certified: proved intervals; otherwise the estimates of `ApproximateEdgeworthAccountant(tilted=True)`, with a
+        `NotAGuaranteeWarning`.
       tolerance: width of the certified intervals aimed at.
       progress: whether to show a line of progress after two seconds; by default on a terminal.
     """
@@ -116,15 +144,21 @@ def sweep(*, noise_multiplier: Any, target_delta: float, sampling_probability: A
     shape = len(probabilities), len(noises), len(third)
     if math.prod(shape) > _MOST_POINTS:
         raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
-    points = [(p, noise, count) for p, row in zip(probabilities, counts, strict=True) for noise in noises for count in row]
-    with progress_line("sweep", len(points), progress) as advance:
-        if certified:
-            columns = _certified(points, delta, neighboring_relation, tolerance, advance)
-        else:
-            columns = [_estimates(points, delta, neighboring_relation, advance)] * 3
-    lower, estimate, upper = (column.reshape(shape) for column in columns)
+    if not certified:
+        warnings.warn(_ESTIMATES, NotAGuaranteeWarning, stacklevel=2)
+    answers = np.empty((3 if certified else 1, math.prod(shape)))
+    points = ((p, noise, count) for p, row in zip(probabilities, counts, strict=True) for noise in noises for count in row)
+    with progress_line("sweep", answers.shape[1], progress) as advance, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotAGuaranteeWarning)  # said already
+        for i, (p, noise, count) in enumerate(points):
+            accountant = (EdgeworthIntervalAccountant(neighboring_relation, tolerance=tolerance) if certified
+                          else ApproximateEdgeworthAccountant(neighboring_relation, tilted=True))
+            accountant.compose(dp_event.PoissonSampledDpEvent(p, dp_event.GaussianDpEvent(noise)), count)
+            answers[:, i] = accountant.get_epsilon_interval(delta) if certified else accountant.get_epsilon(delta)
+            advance(1)
+    lower, estimate, upper = answers.reshape(-1, *shape) if certified else (None, answers.reshape(shape), None)
     return SweepResult(np.array(probabilities), np.array(noises), np.array(third if epochs is None else counts), delta,
-                       neighboring_relation, certified, lower, estimate, upper, None if epochs is None else np.array(third))
+                       neighboring_relation, estimate, lower, upper, None if epochs is None else np.array(third))
 
 
 def _probabilities(sampling_probability: Any, batch_size: Any, dataset_size: int | None) -> list[float]:
@@ -144,32 +178,3 @@ def _counts(probabilities: list[float], steps: Any, epochs: Any) -> tuple[list[A
         return axis, [axis for _ in probabilities]
     passes = validation.axis("epochs", epochs, validation.positive)
     return passes, [[number_of_steps(p, None, epoch) for epoch in passes] for p in probabilities]
-
-
-Point = tuple[float, float, int]
-
-
-def _leaf(point: Point) -> dp_event.DpEvent:
-    return dp_event.PoissonSampledDpEvent(point[0], dp_event.GaussianDpEvent(point[1]))
-
-
-def _certified(points: list[Point], delta: float, relation: NeighboringRelation, tolerance: float,
-               advance: Callable[[int], None]) -> list[np.ndarray]:
-    """Proved intervals: lower end, estimate, upper end of every point."""
-    result = np.empty((3, len(points)))
-    for i, point in enumerate(points):
-        result[:, i] = EdgeworthIntervalAccountant(relation, tolerance=tolerance).compose(_leaf(point),
-        point[2]).get_epsilon_interval(delta)
-        advance(1)
-    return list(result)
-
-
-def _estimates(points: list[Point], delta: float, relation: NeighboringRelation, advance: Callable[[int], None]) -> np.ndarray:
-    """What `ApproximateEdgeworthAccountant(tilted=True)` says of every point."""
-    result = np.empty(len(points))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for i, point in enumerate(points):
-            result[i] = ApproximateEdgeworthAccountant(relation, tilted=True).compose(_leaf(point), point[2]).get_epsilon(delta)
-            advance(1)
-    return result

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dp_accounting import dp_event
@@ -17,25 +14,10 @@ from dp_edgeworth.analysis import certificates
 from dp_edgeworth.analysis.statement import PrivacyStatement
 from dp_edgeworth.analysis.subject import of_groups, subject_of
 from dp_edgeworth.cli.inputs import subject, text
-from dp_edgeworth.cli.output import ANSWERED, NOT_CERTIFIED, answer
+from dp_edgeworth.cli.output import ANSWERED, answer, code
 
 if TYPE_CHECKING:
     from dp_edgeworth.checker import Verification
-
-_FEW_SECONDS = 3.0
-
-
-def progress() -> Callable[[str], None]:
-    """Writes to standard error, once a second, after the first few seconds."""
-    start, last = time.monotonic(), [0.0]
-
-    def tell(text: str) -> None:
-        now = time.monotonic()
-        if now - start > _FEW_SECONDS and now - last[0] > 1.0 and sys.stderr is not None:
-            last[0] = now
-            print(f"{now - start:6.0f} s  {text}", file=sys.stderr, flush=True)
-
-    return tell
 
 
 def certify(options: argparse.Namespace) -> int:
@@ -55,36 +37,28 @@ def certify(options: argparse.Namespace) -> int:
 def verify(options: argparse.Namespace) -> int:
     """What a check of the certificate says."""
     given = text(options.certificate)
-    certificate = certificates.Certificate.from_json(given)
-    result = certificates.verify(given, progress())
-    lines = [f"{in_words(certificate)}: {verdict(result)}", *(f"  {reason}" for reason in result.reasons), f"  {by(result)}"]
-    answer(options, {**claim_of(certificate), **dataclasses.asdict(result), "checker": _versions()}, "\n".join(lines))
-    return ANSWERED if result.proved else NOT_CERTIFIED
+    result = certificates.verify(given)
+    data, verdict = _checked(certificates.Certificate.from_json(given), result)
+    answer(options, data, "\n".join([f"{verdict[0]}:{verdict[1]}", *(f"  {line}" for line in (*result.reasons, verdict[2]))]))
+    return code(result.proved)
 
 
 def state_verified(options: argparse.Namespace, statement: PrivacyStatement, asked: Any, before: str = "",
                    data: dict[str, Any] | None = None) -> int:
-    """A statement with the line that `--verify` adds; `data` is what it is a part of."""
+    """A statement with the line that `--verify` adds, and whether both ends are proved; `data` is what it is a part of."""
     event, relation = _asked(asked, options)
-    found, line, proved = verified(statement, event, relation)
+    certificate = certificates.certificate_of(event, relation, statement.quantity, statement.given, statement.interval, 5)
+    result = certificates.verify(certificate)
+    found, (claim, ends, checker) = _checked(certificate, result)
+    lines = [f"  {'verified':<14} {claim}:{ends}; {checker}", *(f"{'':17}{reason}" for reason in result.reasons if not result.proved)]
     plain = {**statement.to_dict(), "verification": found}
-    answer(options, plain if data is None else {**data, "statement": plain}, f"{before}{statement}\n{line}")
-    return ANSWERED if statement.certified and proved else NOT_CERTIFIED
+    answer(options, plain if data is None else {**data, "statement": plain}, "\n".join([f"{before}{statement}", *lines]))
+    return code(statement.certified and result.proved)
 
 
 def _asked(asked: Any, options: argparse.Namespace) -> tuple[dp_event.DpEvent, NeighboringRelation]:
     found = of_groups(subject_of(asked, options.neighboring_relation), getattr(options, "group_size", 1))
     return found.event, found.accountant.neighboring_relation
-
-
-def verified(statement: PrivacyStatement, event: dp_event.DpEvent, relation: NeighboringRelation) -> tuple[dict[str, Any], str, bool]:
-    """The data and the line that `--verify` adds to a statement, and whether both ends are proved."""
-    certificate = certificates.certificate_of(event, relation, statement.quantity, statement.given, statement.interval, 5)
-    result = certificates.verify(certificate, progress())
-    line = f"  verified       {in_words(certificate)}: {verdict(result)}; {by(result)}"
-    if not result.proved:
-        line += "".join(f"\n{'':17}{reason}" for reason in result.reasons)
-    return {**claim_of(certificate), **dataclasses.asdict(result), "checker": _versions()}, line, result.proved
 
 
 def claim_of(certificate: certificates.Certificate) -> dict[str, str]:
@@ -98,19 +72,13 @@ def in_words(certificate: certificates.Certificate) -> str:
     return f"{ends} at {other} {certificate.given} ({certificate.neighboring_relation})"
 
 
-def verdict(result: Verification) -> str:
-    return "both ends proved" if result.proved else f"upper end {result.upper}, lower end {result.lower}"
-
-
-def by(result: Verification) -> str:
-    version = _versions()
-    names = f"checker {version['checker']}, python-flint {version['python-flint']}"
-    return f"ball arithmetic, {names}, {result.bits} bits, {result.seconds:.2f} s"
-
-
-def _versions() -> dict[str, str]:
+def _checked(certificate: certificates.Certificate, result: Verification) -> tuple[dict[str, Any], tuple[str, str, str]]:
+    """What a check found, as data; and in words: the claim, the verdict, and who checked it."""
     import flint
 
     from dp_edgeworth.checker import VERSION
 
-    return {"checker": VERSION, "python-flint": flint.__version__}
+    ends = " both ends proved" if result.proved else f" upper end {result.upper}, lower end {result.lower}"
+    checker = f"ball arithmetic, checker {VERSION}, python-flint {flint.__version__}, {result.bits} bits, {result.seconds:.2f} s"
+    data = {**claim_of(certificate), **dataclasses.asdict(result), "checker": {"checker": VERSION, "python-flint": flint.__version__}}
+    return data, (in_words(certificate), ends, checker)

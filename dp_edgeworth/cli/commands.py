@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant, NotAGuaranteeWarning
 from dp_edgeworth.analysis import budgets, curves, explanation, html_report, planning, sampling, statement, sweeps
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.cli import certificates
 from dp_edgeworth.cli.inputs import given, subject
-from dp_edgeworth.cli.output import ANSWERED, NOT_CERTIFIED, answer, code, draw, state, write
+from dp_edgeworth.cli.output import ANSWERED, answer, code, draw, known, state, write
 from dp_edgeworth.events.description import rounded_up
 
 _BUDGET = ("target_epsilon", "target_delta", "target_advantage", "target_true_positive_rate", "false_positive_rate")
@@ -22,17 +24,17 @@ _BUDGET = ("target_epsilon", "target_delta", "target_advantage", "target_true_po
 
 def epsilon(options: argparse.Namespace) -> int:
     """The statement at a delta."""
-    asked = subject(options)
-    claim = statement.epsilon_statement(asked, options.target_delta, options.neighboring_relation, tolerance=options.tolerance,
-                                        group_size=options.group_size)
-    return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
+    return _stated(options, statement.epsilon_statement, options.target_delta)
 
 
 def delta(options: argparse.Namespace) -> int:
     """The statement at an epsilon."""
+    return _stated(options, statement.delta_statement, options.target_epsilon)
+
+
+def _stated(options: argparse.Namespace, make: Callable[..., statement.PrivacyStatement], target: float) -> int:
     asked = subject(options)
-    claim = statement.delta_statement(asked, options.target_epsilon, options.neighboring_relation, tolerance=options.tolerance,
-                                      group_size=options.group_size)
+    claim = make(asked, target, options.neighboring_relation, tolerance=options.tolerance, group_size=options.group_size)
     return certificates.state_verified(options, claim, asked) if options.verify else state(options, claim)
 
 
@@ -55,7 +57,7 @@ def calibrate(options: argparse.Namespace) -> int:
     if options.verify:
         return certificates.state_verified(options, claim, event, before, data)
     answer(options, {**data, "statement": claim.to_dict()}, f"{before}{claim}")
-    return code(claim)
+    return code(claim.certified)
 
 
 def _solved(options: argparse.Namespace, budget: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -79,43 +81,36 @@ def _solved(options: argparse.Namespace, budget: dict[str, Any]) -> tuple[str, d
 
 
 def sweep(options: argparse.Namespace) -> int:
-    """A grid, as a table and as a heat map."""
+    """A grid, as a table and as a picture."""
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     names = ("sampling_probability", "noise_multiplier", "steps", "batch_size", "dataset_size", "epochs", "target_delta", "certified")
     tolerance = {} if options.tolerance is None else {"tolerance": options.tolerance}
-    result = sweeps.sweep(**given(options, *names), neighboring_relation=relation, **tolerance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotAGuaranteeWarning)  # said in a line of its own
+        result = sweeps.sweep(**given(options, *names), neighboring_relation=relation, **tolerance)
     table = result.to_csv(options.csv)
-    if options.png:
-        draw(result, options.png)
-    data = {"target_delta": result.target_delta, "neighboring_relation": result.neighboring_relation.name,
-            "certified": result.certified, **{name: axis.tolist() for name, axis in result.axes.items()},
-            **{side: getattr(result, side).tolist() for side in ("lower", "estimate", "upper")}}
+    draw(result, options.png)
     written = ", ".join(str(name) for name in (options.csv, options.png) if name)
-    answer(options, data, f"{result.epsilon.size} points written to {written}" if written else table.rstrip())
+    answer(options, result.to_dict(), f"{result.epsilon.size} points written to {written}" if written else table.rstrip())
     if not options.certified and not options.json:
-        write("estimates, not guarantees: use --certified for proved bounds\n", sys.stderr)
-    proved = bool(np.all((result.upper < np.inf) | (result.lower == np.inf)))
-    return ANSWERED if proved or not options.certified else NOT_CERTIFIED
+        write("estimates, not guarantees: leave out --estimates for proved bounds\n", sys.stderr)
+    return ANSWERED if result.lower is None else code(np.all(np.isfinite(result.epsilon) | (result.lower == np.inf)))
 
 
 def explain(options: argparse.Namespace) -> int:
     """The tree with its shares."""
-    found = explanation.explain(subject(options), target_delta=options.target_delta, limit=options.limit,
-                                neighboring_relation=options.neighboring_relation, tolerance=options.tolerance)
-    if options.png:
-        draw(found, options.png)
-    write(f"{found.to_json() if options.json else found}\n", sys.stdout)
-    return ANSWERED if found.interval.upper < np.inf or found.interval.lower == np.inf else NOT_CERTIFIED
+    found = explanation.explain(subject(options), **given(options, "target_delta", "limit", "neighboring_relation", "tolerance"))
+    draw(found, options.png)
+    answer(options, found.to_dict() if options.json else {}, str(found))
+    return code(known(found.interval))
 
 
 def curve(options: argparse.Namespace) -> int:
     """Both curves: a table, and a picture."""
-    found = curves.curves(subject(options), options.neighboring_relation, points=options.points, tolerance=options.tolerance)
-    if options.png:
-        draw(found, options.png)
+    found = curves.curves(subject(options), **given(options, "neighboring_relation", "points", "tolerance"))
+    draw(found, options.png)
     answer(options, found.to_dict(), str(found) + (f"\nwritten to {options.png}" if options.png else ""))
-    proved = np.any(found.delta.upper < 1.0) or np.all(found.delta.lower >= 1.0)
-    return ANSWERED if proved else NOT_CERTIFIED
+    return code(np.any(found.delta.upper < 1.0) or np.all(found.delta.lower >= 1.0))
 
 
 def report(options: argparse.Namespace) -> int:
@@ -124,17 +119,14 @@ def report(options: argparse.Namespace) -> int:
     html_report.html_report(asked.accountant, options.out, target_delta=options.target_delta, title=options.title)
     claim = statement.epsilon_statement(asked.accountant, options.target_delta)
     answer(options, {"written": options.out, "statement": claim.to_dict()}, f"{claim.claim}\nwritten to {options.out}")
-    return code(claim)
+    return code(claim.certified)
 
 
 def compare_sampling(options: argparse.Namespace) -> int:
     """One recipe under every way to draw its batches."""
     names = ("batch_size", "dataset_size", "epochs", "target_delta", "noise_multiplier", "target_epsilon", "truncated_batch_size")
     found = sampling.compare_sampling(**given(options, *names))
-    if options.csv:
-        found.to_csv(options.csv)
-    if options.png:
-        draw(found, options.png)
-    write(f"{found.to_json() if options.json else found}\n", sys.stdout)
-    proved = all(row.interval.upper < np.inf or row.interval.lower == np.inf for row in found.rows)
-    return ANSWERED if proved else NOT_CERTIFIED
+    found.to_csv(options.csv)
+    draw(found, options.png)
+    answer(options, found.to_dict(), str(found))
+    return code(all(known(row.interval) for row in found.rows))

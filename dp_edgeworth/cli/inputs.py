@@ -11,7 +11,8 @@ import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
-from dp_edgeworth.analysis import documents, planning
+from dp_edgeworth.analysis import planning
+from dp_edgeworth.analysis.subject import event_or_accountant
 from dp_edgeworth.events import serialization
 
 SEVERAL = "a number, a list a,b,c, or a range low:high:points[:log]"
@@ -66,7 +67,7 @@ def subject(options: argparse.Namespace) -> dp_event.DpEvent | PrivacyAccountant
         for name in _RECIPE:
             if getattr(options, name) is not None:
                 raise ValueError(f"`--event` must not be given together with `--{name.replace('_', '-')}`.")
-        return documents.event_or_accountant(text(options.event))
+        return event_or_accountant(text(options.event))
     if options.noise_multiplier is None:
         raise ValueError("`--event` or `--noise-multiplier` must be given.")
     unsampled = options.sampling_probability is None and options.batch_size is None and options.dataset_size is None

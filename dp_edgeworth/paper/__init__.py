@@ -1,7 +1,7 @@
 """The paper itself: Edgeworth expansions, the estimates made from them, and finite-sample bounds of their distance to the truth.
 
     expansion                    Edgeworth expansions of any order; delta(epsilon) from them, plain (the AEA) and tilted
-    estimate, tilted_batch       epsilon and delta of a composition, and of many compositions of one leaf at once: estimates
+    estimate                     epsilon and delta of a composition: estimates
     finite_sample                the EEAI: intervals from expansions and proved distances (bound="uniform", bound="adaptive")
     expansion_distance           the sum of all X or Y of one direction: its expansions, each with its distance
     lemma_4_3                    the paper's own bound by moments, of any independent summands          m^(-1/2)     closed form

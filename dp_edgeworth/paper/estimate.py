@@ -9,8 +9,10 @@ expand with, the Chernoff bound is the estimate, and infinity (a delta of 1) whe
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -18,6 +20,7 @@ from scipy import optimize
 from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
 from dp_edgeworth.paper import expansion
+from dp_edgeworth.paper.finite_sample import first_below
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 
@@ -42,66 +45,62 @@ def epsilons(compositions: Sequence[Composition], target_deltas: np.ndarray, ord
 
 
 def _plain_deltas(composition: Composition, epsilon: np.ndarray, order: int) -> np.ndarray:
-    if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):
-        return np.ones(len(epsilon))
-    try:
-        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
-    except RuleTooLargeError:
-        return np.ones(len(epsilon))
-    return _plain_curve(composition, x, y, order)(epsilon)
+    law = _plain_law(composition, order)
+    return np.ones(len(epsilon)) if law is None else law.curve(epsilon)
 
 
-def _plain_curve(composition: Composition, x: np.ndarray, y: np.ndarray, order: int):  # type: ignore[no-untyped-def]
+class _PlainLaw(NamedTuple):
     """delta(eps) = d + (1-d)(1 - G_Y(eps)) - e^eps (1-d')(1 - G_X(eps)), clipped to [0, 1].
 
     d and d' are the masses of infinite losses under Q and P; shifting eps and both means by log((1-d')/(1-d)) turns the
     weighted difference into the plain one.
     """
-    infinite = composition.infinite_mass
-    if composition.log_finite == -math.inf or composition.log_kept == -math.inf:
-        return lambda epsilon: np.full(np.shape(epsilon), infinite)
+
+    x: np.ndarray  # cumulants, shifted
+    y: np.ndarray
+    shift: float
+    infinite: float
+    finite: float
+    order: int
+
+    def curve(self, epsilon: np.ndarray) -> np.ndarray:
+        if self.finite == 0.0 or self.shift == -math.inf:
+            return np.full(np.shape(epsilon), self.infinite)
+        values = np.asarray(expansion.plain_delta(np.asarray(epsilon) + self.shift, self.x, self.y, self.order))
+        return np.clip(self.infinite + self.finite * values, 0.0, 1.0)
+
+
+def _plain_law(composition: Composition, order: int) -> _PlainLaw | None:
+    """None where nothing is finite, or no rule is small enough."""
+    if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):
+        return None
+    try:
+        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+    except RuleTooLargeError:
+        return None
     shift = composition.log_kept - composition.log_finite
-    x, y = x.copy(), y.copy()
-    x[0] += shift
-    y[0] += shift
-
-    def curve(epsilon: np.ndarray) -> np.ndarray:
-        values = np.asarray(expansion.plain_delta(np.asarray(epsilon) + shift, x, y, order))
-        return np.clip(infinite + math.exp(composition.log_finite) * values, 0.0, 1.0)
-
-    return curve
+    first = np.arange(order + 2) == 0
+    return _PlainLaw(np.where(first, x + shift, x), np.where(first, y + shift, y), shift, composition.infinite_mass,
+                     math.exp(composition.log_finite), order)
 
 
 def _plain_epsilon(composition: Composition, delta: float, order: int) -> float:
     """The largest root of delta(eps) = delta, by a scan from beyond which both normal tails are below delta."""
     if delta >= 1.0:
         return 0.0
-    if delta <= composition.infinite_mass or math.isinf(composition.gaussian_variance):
+    law = _plain_law(composition, order)
+    if law is None or delta <= composition.infinite_mass:
         return math.inf
-    try:
-        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
-    except RuleTooLargeError:
-        return math.inf
-    curve = _plain_curve(composition, x, y, order)
     depth = -math.log(delta - composition.infinite_mass) + 60.0 + 12.0 * order
-    (x_mean, x_variance), (y_mean, y_variance) = map(float, x[:2]), map(float, y[:2])
+    (x_mean, x_variance), (y_mean, y_variance) = map(float, law.x[:2]), map(float, law.y[:2])
     beyond_y = y_mean + math.sqrt(2.0 * depth) * math.sqrt(y_variance)
     # eps - (eps - x0)^2 / (2 x1) < -depth beyond the larger root of a quadratic
     beyond_x = x_mean + x_variance + math.sqrt(x_variance) * math.sqrt(max(x_variance + 2.0 * x_mean + 2.0 * depth, 0.0))
-    grid = np.linspace(0.0, max(beyond_x, beyond_y, 0.0), _GRID)
-    above = np.flatnonzero(curve(grid) > delta)
-    if not len(above):
+    downwards = -np.linspace(0.0, max(beyond_x - law.shift, beyond_y - law.shift, 0.0), _GRID)[::-1]
+    found = float(first_below(downwards, lambda eps: -law.curve(-eps), -law.curve(-downwards), np.array([-delta]))[0])
+    if math.isinf(found):  # below delta everywhere
         return 0.0
-    last = int(above[-1])
-    if last == _GRID - 1:
-        return math.inf
-    low, high = grid[last], grid[last + 1]
-    for _ in range(12):
-        inner = np.linspace(low, high, 33)
-        above = np.flatnonzero(curve(inner) > delta)
-        last = int(above[-1]) if len(above) else 0
-        low, high = inner[last], inner[min(last + 1, 32)]
-    return float(high)
+    return math.inf if found == downwards[0] < 0.0 else -found
 
 
 def _tilted_log_delta(composition: Composition, epsilon: float, tilt: float, log_mgf: float, cumulants: np.ndarray,
@@ -113,8 +112,8 @@ def _tilted_log_delta(composition: Composition, epsilon: float, tilt: float, log
     return float(expansion.tilted_log_delta(epsilon, tilt, log_mgf, cumulants, order))
 
 
-def _saddle(composition: Composition, epsilon: float) -> float:
-    """The tilt c > -1 with K'(c) = epsilon >= 0."""
+def saddle(composition: Composition, epsilon: float, last: float = 1e100) -> float:
+    """The tilt c > -1 with K'(c) = epsilon >= 0; about the last one where there is none."""
     def slope(tilt: float) -> float:
         return float(composition.cgf([tilt])[1, 0]) - epsilon
 
@@ -122,11 +121,11 @@ def _saddle(composition: Composition, epsilon: float) -> float:
         low, high = -1.0, 0.0
     else:
         low, variance = 0.0, float(composition.cgf([0.0])[2, 0])
-        high = max(epsilon / max(variance, 1e-300), 1e-6)
+        high = min(max(epsilon / max(variance, 1e-300), 1e-6), last)
         for _ in range(400):
-            if slope(high) > 0 or high > 1e100:
+            if slope(high) > 0 or high >= last:
                 break
-            low, high = high, 2.0 * high
+            low, high = high, min(2.0 * high, last)
     if slope(high) <= 0 or slope(low) >= 0:
         return high
     return float(optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-12))
@@ -140,10 +139,7 @@ def _tilted_deltas(composition: Composition, epsilon: np.ndarray, order: int) ->
         if eps >= composition.finite_supremum or math.isinf(eps) or composition.log_finite == -math.inf:
             result[i] = infinite
             continue
-        value, roughness = _expanded_log_delta(composition, float(eps), order)
-        if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
-            cut, smoother = _expanded_log_delta(composition.truncated(value - _NEGLIGIBLE), float(eps), order)
-            value = cut if smoother < roughness else value
+        value = _smoothest(composition, functools.partial(_expanded_log_delta, epsilon=float(eps), order=order), lambda value: value)
         result[i] = min(1.0, infinite + math.exp(value) if value > -745.0 else infinite + 5e-324)
     return result
 
@@ -170,7 +166,7 @@ def _gaussian_epsilon(variance: float, delta: float) -> float:
 def _expanded_log_delta(composition: Composition, epsilon: float, order: int) -> tuple[float, float]:
     """log delta expanded at the saddle point of epsilon, and the third standardised cumulant there."""
     try:
-        tilt = _saddle(composition, epsilon)
+        tilt = saddle(composition, epsilon)
         log_mgf, kappa = composition.expansion(max(order + 2, 3), tilt, _demand(composition, tilt, order))
         value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
         return value, _skewness(kappa)
@@ -198,12 +194,20 @@ def _tilted_epsilon(composition: Composition, delta: float, order: int) -> float
     if composition.is_gaussian:  # every order is exact
         return _gaussian_epsilon(composition.gaussian_variance, delta)
     target = math.log(delta - composition.infinite_mass)
-    epsilon, roughness = _expanded_epsilon(composition, target, order)
+    return _smoothest(composition, lambda part: _expanded_epsilon(part, target, order), lambda epsilon: target)
+
+
+def _smoothest(composition: Composition, expanded: Callable[[Composition], tuple[float, float]],
+               log_level: Callable[[float], float]) -> float:
+    """What is expanded, given with how rough the law is there; `log_level`: about log delta of it.
+
+    The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
+    """
+    value, roughness = expanded(composition)
     if roughness > _ROUGH and math.isinf(composition.finite_supremum) and composition.leaf_count <= _FEW_LEAVES:
-        # The saddle point of all losses is spoilt by some that are too rare to matter; without them it may be a good one.
-        cut, smoother = _expanded_epsilon(composition.truncated(target - _NEGLIGIBLE), target, order)
-        epsilon = cut if smoother < roughness else epsilon
-    return epsilon
+        cut, smoother = expanded(composition.truncated(log_level(value) - _NEGLIGIBLE))
+        value = cut if smoother < roughness else value
+    return value
 
 
 def _expanded_epsilon(composition: Composition, target: float, order: int) -> tuple[float, float]:
@@ -256,7 +260,7 @@ def _tilted_root(composition: Composition, start: float, target: float, order: i
         if abs(new - tilt) <= 1e-10 * tilt:
             return new
         tilt = new
-    zero, high = _saddle(composition, 0.0), start
+    zero, high = saddle(composition, 0.0), start
     if excess(zero)[0] <= 0.0:
         return zero
     while excess(high)[0] > 0.0 and high < 1e100:

@@ -10,7 +10,7 @@
                  orders to future work.
 
 Beyond the grid of `prawitz` the characteristic function is bounded: by the uniform laws below the densities of the
-leaves (`sums.envelope`), by K3~ (`moment_envelope`) and, for a few leaves, by `leaf_envelope`.
+leaves (`sums.envelope`) and by K3~ (`moment_envelope`).
 
 Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is proved is about these floats:
 
@@ -21,7 +21,7 @@ Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is pro
                                              how far the floats are off, and is added to the distance.
     standardisation, in `prawitz`            none: it bounds the distance of F to the very function that is evaluated,
                                              whatever its parameters; only E S^4 is raised.
-    f_S                                      `StandardCharacteristic.sample`, an argument of `prawitz`
+    f_S                                      `StandardCharacteristic.error`, an argument of `prawitz`
     quadrature inside the bounds             `prawitz_kernel.SAFETY`, and 1e-6 relative in `prawitz`
     evaluation of E_k at a float t           1e-13 (1 + sum |c_s| sqrt(s!)): x = (t - mean)/deviation is off by 2 units in
                                              the last place, sup |x E_k'| is below the bracket, and He_{s-1} phi is off by
@@ -32,30 +32,28 @@ Arithmetic. `mean`, `deviation` and the coefficients are floats, and what is pro
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.known_moments import standardised
-from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import moments
 from dp_edgeworth.paper.expansion import edgeworth_coefficients
 from dp_edgeworth.paper.lemma_4_3 import Moments, lemma_4_3
 from dp_edgeworth.paper.prawitz_bounds import moment_envelope, prawitz
-from dp_edgeworth.paper.standardised_sum import StandardCharacteristic, standard_characteristic
+from dp_edgeworth.paper.standardised_sum import END, StandardCharacteristic, standard_characteristic
 from dp_edgeworth.sums.composition import Composition
 
 _EVALUATION = 1e-13
 _MOMENTS = 1.0 + 1e-9
 _ROUNDING = 32_768.0 * EPSILON
-# Truncations T of Prawitz's inequality: far if f_S dies out, nearer ones where it does not, short ones for lattices.
+# Truncations T of Prawitz's inequality: far if f_S dies out, nearer ones where it does not.
 _FAR = (1e3, 1e10)
 _NEARER = (10.0, 14.0, 20.0, 30.0, 50.0, 100.0, 300.0, 1e4, 1e6)
-_SHORT = (2.5, 4.0, 6.0)
 _SHARES = np.array([0.4, 0.6, 0.8, 1.0])
 
 
@@ -113,14 +111,8 @@ class Standardised:
             return np.where(t < self.mean, 1.0, 0.0) if self.deviation == 0.0 else np.full(t.shape, 0.5)
         return self.expansions[-1].above(np.clip((t - self.mean) / self.deviation, -1e150, 1e150))
 
-    def mirrored(self) -> Standardised:
-        """The law of the negative sum. sup |F - E_k| is that of the sum, because E_k is continuous."""
-        turned = (Expansion({s: (-1.0) ** s * c for s, c in e.coefficients.items()}, e.distance)
-                  for e in self.expansions)
-        return Standardised(-self.mean, self.deviation, tuple(turned), self.slack)
 
-
-_UNKNOWN = Standardised(0.0, 1.0, ())
+UNKNOWN = Standardised(0.0, 1.0, ())
 
 
 # Standardisation and its rounding
@@ -169,27 +161,13 @@ def _raised_moments(composition: Composition, tilt: float) -> Moments | None:
 def _without_moments(composition: Composition, tilt: float, mean: float) -> Standardised:
     """A constant sum is known up to rounding; of one that varies beyond the floats nothing is said."""
     if not moments.is_constant(composition, tilt):
-        return _UNKNOWN
+        return UNKNOWN
     return Standardised(mean, 0.0, (), _ROUNDING * (abs(mean) + _scale(composition)))
-
-
-def _where_rules_fit(function: Callable[..., Standardised]) -> Callable[..., Standardised]:
-    """Where rules would be too large (noise multipliers of 1e-5 or so) nothing is known; that is no error."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Any) -> Standardised:
-        try:
-            return function(*args)
-        except RuleTooLargeError:
-            return _UNKNOWN
-
-    return wrapped
 
 
 # Distances
 
 
-@_where_rules_fit
 def by_moments(composition: Composition, tilt: float) -> Standardised:
     """First order with [EA] Lemma 4.3, for independent summands of any kind."""
     mean, deviation, rho = _standard(composition, tilt, 1)
@@ -201,7 +179,6 @@ def by_moments(composition: Composition, tilt: float) -> Standardised:
     return Standardised(mean, deviation, (Expansion(coefficients, distance),))
 
 
-@_where_rules_fit
 def by_characteristic(composition: Composition, tilt: float, order: int) -> Standardised:
     """Orders 1 to `order`, each with the least proved distance."""
     mean, deviation, rho = _standard(composition, tilt, max(order, 2))
@@ -217,7 +194,7 @@ def by_characteristic(composition: Composition, tilt: float, order: int) -> Stan
     expansions = []
     for k in range(1, order + 1):
         coefficients = _coefficients(rho[:k])
-        distance = math.inf if cf is None else _prawitz(cf, coefficients, tilde)
+        distance = math.inf if cf is None else _prawitz(cf, coefficients, fourth, tilde)
         if k == 1:
             distance = min(distance, lemma_4_3(known.m, **known.arguments()) + rounding * _size(coefficients))
         expansions.append(Expansion(coefficients, distance))
@@ -239,15 +216,9 @@ def _coefficients(rho: list[float]) -> dict[int, float]:
     return {n + 1: float(c) for n, c in enumerate(found) if n >= 2 and c != 0.0}
 
 
-def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float], tilde: float) -> float:
-    """Small truncations only where large ones say little (lattices, few summands)."""
-    def value(truncations: tuple[float, ...]) -> float:
-        values, error = cf.main_sample if truncations[0] >= 10.0 else cf.sample(truncations[0])
-        return prawitz(lambda u: values, cf.envelope, coefficients=coefficients, truncations=truncations,
-                       fourth_moment=cf.fourth, cf_error=error, nodes=cf.nodes)
-
-    if cf.dies_out:
-        return value(_FAR)
-    known_up_to = [T for T in _SHARES * (2.0 * math.pi / tilde) if T > 10.0]  # of `moment_envelope`
-    best = value((*_NEARER, *known_up_to, *_FAR))
-    return min([best, *(value((T,)) for T in _SHORT)]) if best > 0.1 else best
+def _prawitz(cf: StandardCharacteristic, coefficients: Mapping[int, float], fourth: float, tilde: float) -> float:
+    truncations = _FAR
+    if not cf.dies_out:  # nearer ones, and shares of the range of `moment_envelope`
+        truncations = (*_NEARER, *(T for T in _SHARES * (2.0 * math.pi / tilde) if T > END), *_FAR)
+    return prawitz(lambda u: cf.values, cf.envelope, coefficients=coefficients, truncations=truncations,
+                   fourth_moment=fourth, cf_error=cf.error, nodes=cf.nodes)

@@ -29,10 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.intervals import Bounds
-from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.rules import EPSILON
+from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import expansion_distance
-from dp_edgeworth.paper.expansion_distance import Standardised
+from dp_edgeworth.paper.expansion_distance import UNKNOWN, Standardised
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.exponential_tail import Tail
 
@@ -104,39 +103,30 @@ class Curves:
 
 def curves(composition: Composition, method: Method, least_delta: float) -> Curves:
     """The curves of one direction, good down to `least_delta`."""
-    if composition.log_finite == -math.inf or composition.log_kept == -math.inf:
-        unknown = Standardised(0.0, 1.0, ())
-        tail = None if method.bound == "uniform" else Tail(np.zeros(1), np.zeros(1))
-        return Curves(composition, unknown, unknown, tail)
+    nothing = composition.log_finite == -math.inf or composition.log_kept == -math.inf
+    x, y = (UNKNOWN if nothing else _law(composition, tilt, method) for tilt in (-1.0, 0.0))
     if method.bound == "uniform":
-        x, y = (expansion_distance.by_moments(composition, tilt) for tilt in (-1.0, 0.0))
         return Curves(composition, x, y, None)
-    x, y = (expansion_distance.by_characteristic(composition, tilt, method.order) for tilt in (-1.0, 0.0))
-    return Curves(composition, x, y, Tail.of(composition, least_delta))
+    return Curves(composition, x, y, Tail(np.zeros(1), np.zeros(1)) if nothing else Tail.of(composition, least_delta))
+
+
+def _law(composition: Composition, tilt: float, method: Method) -> Standardised:
+    """X or Y; where rules would be too large (noise multipliers of 1e-5 or so) nothing is known, and that is no error."""
+    try:
+        if method.bound == "uniform":
+            return expansion_distance.by_moments(composition, tilt)
+        return expansion_distance.by_characteristic(composition, tilt, method.order)
+    except RuleTooLargeError:
+        return UNKNOWN
 
 
 def _all_curves(directions: Sequence[Composition], method: Method, least_delta: float) -> list[tuple[Curves, Curves]]:
-    """Curves of the upper and of the lower composition, per direction. X of the mirror image is -Y, and known."""
-    known: list[Curves] = []
-
-    def made(composition: Composition) -> Curves:
-        same = next((old for old in known if old.composition is composition), None)
-        if same is not None:
-            return same
-        mirror = next((old for old in known if _is_mirror(old.composition, composition)), None)
-        if mirror is None:
-            new = curves(composition, method, least_delta)
-        else:
-            tail = None if mirror.tail is None else Tail.of(composition, least_delta)
-            new = Curves(composition, mirror.y.mirrored(), mirror.x.mirrored(), tail)
-        known.append(new)
-        return new
-
-    return [(made(composition), made(composition.dominated)) for composition in directions]
-
-
-def _is_mirror(one: Composition, other: Composition) -> bool:
-    return {reverse(pllr): count for pllr, count in one.counts.items()} == other.counts
+    """Curves of the upper and of the lower composition, per direction."""
+    pairs = []
+    for composition in directions:
+        above = curves(composition, method, least_delta)
+        pairs.append((above, above if composition.dominated is composition else curves(composition.dominated, method, least_delta)))
+    return pairs
 
 
 # Answers
@@ -171,27 +161,27 @@ def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, method
     pairs = _all_curves(directions, method, float(min(positive, default=1e-30)))
     upper = np.max([_smallest(above, deltas) for above, _ in pairs], axis=0)
     lower = np.minimum(upper, np.max([_largest(below, deltas) for _, below in pairs], axis=0))
-    middle = np.max([_search(c.grid, c.middle, c.middle(c.grid), deltas) for c, _ in pairs], axis=0)
+    middle = np.max([first_below(c.grid, c.middle, c.middle(c.grid), deltas) for c, _ in pairs], axis=0)
     return Bounds(lower, np.clip(middle, lower, upper), upper)
 
 
 def _smallest(curve: Curves, deltas: np.ndarray) -> np.ndarray:
     """The smallest epsilon found with delta+ <= delta; inf where there is none."""
-    return _search(curve.grid, lambda eps: curve(eps)[1], curve.on_grid[1], deltas)
+    return first_below(curve.grid, lambda eps: curve(eps)[1], curve.on_grid[1], deltas)
 
 
 def _largest(curve: Curves, deltas: np.ndarray) -> np.ndarray:
     """The largest epsilon found with delta- >= delta; 0 where there is none. The same search from the other end."""
     values = -curve.on_grid[0][::-1]
-    found = _search(-curve.grid[::-1], lambda eps: -curve(-eps)[0], values, -np.maximum(deltas, 5e-324))
+    found = first_below(-curve.grid[::-1], lambda eps: -curve(-eps)[0], values, -np.maximum(deltas, 5e-324))
     hopeless = deltas < curve.composition.infinite_mass / _ROUND_UP
     if curve.tail is not None:
         hopeless = hopeless & math.isinf(curve.composition.supremum)
     return np.where(hopeless, math.inf, np.where(np.isfinite(found), np.abs(found), 0.0))
 
 
-def _search(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray,
-            targets: np.ndarray) -> np.ndarray:
+def first_below(grid: np.ndarray, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray,
+                targets: np.ndarray) -> np.ndarray:
     """The first point with function <= target, per target: on the grid, then between two of its points; inf if none."""
     result = np.full(targets.shape, math.inf)
     below = np.minimum.accumulate(values)

@@ -71,26 +71,6 @@ class Moments:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
-class StandardSum:
-    """Moments of the standardised sum. The formula sees m only through these."""
-
-    k3: np.float64  # K3/sqrt m
-    tilde: np.float64  # K3~/sqrt m
-    k4: np.float64  # K4/m
-    skew: np.float64  # |lambda3|/sqrt m, 0 if unskewed
-    skewed: bool
-
-
-def standard_sum(m: Any, k3: Any, k3_tilde: Any, k4: Any, lambda3: Any, skewed: bool) -> StandardSum:
-    """The validated parameters of a bound, rescaled to the sum."""
-    m, k4 = one_number("m", m, 1), one_number("k4", k4, 1 - 1e-9)
-    k3, tilde = one_number("k3", k3, TINY), one_number("k3_tilde", k3_tilde, TINY)
-    lambda3 = one_number("lambda3", lambda3, -k3 * (1 + 1e-9), k3 * (1 + 1e-9))
-    root, skew = np.sqrt(m), abs(lambda3) if skewed else np.float64(0)
-    return StandardSum(k3 / root, tilde / root, k4 / m, skew / root, skewed)
-
-
 @silent
 def lemma_4_3(m: float, *, k3: float, k3_tilde: float, k4: float, lambda3: float, skewed: bool = True) -> float:
     """Delta_1 for independent summands, from moments only: [EA] Lemma 4.3 with remainder r_1 at its epsilon = 0.1.
@@ -101,27 +81,31 @@ def lemma_4_3(m: float, *, k3: float, k3_tilde: float, k4: float, lambda3: float
     `skewed=False` asserts that every summand has third central moment 0; lambda3 is then ignored. The value is that
     of the formula even where it is vacuous (above 1); infinity where it overflows.
     """
-    s = standard_sum(m, k3, k3_tilde, k4, lambda3, skewed)
-    high = 2 / s.tilde
-    low = min(math.sqrt(0.2) / s.k4**0.25, high)
-    main = 0.1995 * s.tilde + 0.031 * s.tilde**2 + 0.195 * s.k4 + 0.054 * s.skew * s.tilde + 0.038 * s.skew**2
-    smoothing = 81.2376 * (s.tilde / (2 * np.pi)) ** 4 + 4.3394 * s.skew * (s.tilde / (2 * np.pi)) ** 3
-    d = (1 - 4 * CHI - np.sqrt(s.k4)) / 2  # sqrt(K4/m) bounds the largest share of a summand in the variance
-    middle = C / (6 * np.pi) * (s.k3 * power_integral(3, d, low, high) + s.skew * power_integral(3, 0.5, low, high))
-    return (main + smoothing + middle + C / np.pi * _r1_integral(s, low)) * (1 + SAFETY)
+    m, k4 = one_number("m", m, 1), one_number("k4", k4, 1 - 1e-9)
+    k3, tilde = one_number("k3", k3, TINY), one_number("k3_tilde", k3_tilde, TINY)
+    lambda3 = one_number("lambda3", lambda3, -k3 * (1 + 1e-9), k3 * (1 + 1e-9))
+    # Of the standardised sum: the formula sees m only through these.
+    k3, tilde, k4, skew = k3 / np.sqrt(m), tilde / np.sqrt(m), k4 / m, abs(lambda3) / np.sqrt(m) if skewed else np.float64(0)
+    high = 2 / tilde
+    low = min(math.sqrt(0.2) / k4**0.25, high)
+    main = 0.1995 * tilde + 0.031 * tilde**2 + 0.195 * k4 + 0.054 * skew * tilde + 0.038 * skew**2
+    smoothing = 81.2376 * (tilde / (2 * np.pi)) ** 4 + 4.3394 * skew * (tilde / (2 * np.pi)) ** 3
+    d = (1 - 4 * CHI - np.sqrt(k4)) / 2  # sqrt(K4/m) bounds the largest share of a summand in the variance
+    middle = C / (6 * np.pi) * (k3 * power_integral(3, d, low, high) + skew * power_integral(3, 0.5, low, high))
+    return (main + smoothing + middle + C / np.pi * _r1_integral(k4, skew, skewed, low)) * (1 + SAFETY)
 
 
-def _r1_integral(s: StandardSum, a: float, eps: float = 0.1) -> float:
+def _r1_integral(k4: float, skew: float, skewed: bool, a: float, eps: float = 0.1) -> float:
     """Integral of exp(-u^2/2) R_1(u)/u over [0, a] ([EA] Appendix E): a sum of incomplete Gamma functions."""
-    q, root, on = s.k4, math.sqrt(2 * eps), float(s.skewed)
+    root, on = math.sqrt(2 * eps), float(skewed)
     p1 = (144 + 48 * eps + 4 * eps**2 + on * (96 * root + 32 * eps + 8 * root**3)) / 576
     c1 = 1 / 24 + p1 / (2 * (1 - 3 * eps) ** 2)
     e1 = math.exp(eps**2 * (1 / 6 + 2 * p1 / (1 - 3 * eps) ** 2))
     half = 1 / (2 * (1 - 3 * eps) ** 2)
     powers = {
-        5: half * on * q**1.25 / 6,
-        6: half * q**1.5 * (1 / 24 + on / 36),
-        7: half * on * q**1.75 / 72 + e1 * s.skew * q * c1 / 6,
-        8: half * q**2 / 576 + e1 * q**2 * c1**2 / 2,
+        5: half * on * k4**1.25 / 6,
+        6: half * k4**1.5 * (1 / 24 + on / 36),
+        7: half * on * k4**1.75 / 72 + e1 * skew * k4 * c1 / 6,
+        8: half * k4**2 / 576 + e1 * k4**2 * c1**2 / 2,
     }
     return float(sum(c * gauss_moment(p, a) for p, c in powers.items()))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_edgeworth import validation
 from dp_edgeworth.paper.prawitz_kernel import (
@@ -50,7 +49,7 @@ def prawitz(cf: Callable[[Array], Any], cf_envelope: Envelope, *, coefficients: 
 
     Args:
       cf: u >= 0 (array) -> f(u), each value off by at most `cf_error`.
-      cf_envelope: (a, b) (arrays) -> upper bounds of |f| over the cells [a_j, b_j], for example `leaf_envelope(...)`.
+      cf_envelope: (a, b) (arrays) -> upper bounds of |f| over the cells [a_j, b_j], for example `moment_envelope(...)`.
       coefficients: {s: c_s} of E_k = Phi - phi sum_s c_s He_{s-1}, e_k(u) = exp(-u^2/2) (1 + sum_s c_s (iu)^s); any will do.
       fourth_moment: E S^4 = 3 + rho_4, or an upper bound.
       truncations: the T to try, each is valid: large makes O1 (1.2534/T) small, but O2 must stay so up to T.
@@ -129,33 +128,3 @@ def _trivial_of_order(coefficients: Mapping[int, float]) -> float:
     """0.5410 + sup |E_k - Phi|, with Cramer's |He_n(x)| exp(-x^2/4) <= 1.09 sqrt(n!)."""
     bumps = (abs(c) * 1.09 * math.sqrt(math.factorial(s - 1) / (2 * math.pi)) for s, c in coefficients.items())
     return UNIVERSAL + sum(bumps)
-
-
-def leaf_envelope(leaf_cfs: Callable[[Array], Any], *, count: npt.ArrayLike, variance: npt.ArrayLike, error: float = 0.0) -> Envelope:
-    """Upper bounds of |f_S| over cells, f_S(u) = prod_j f_j(u/B)^count[j], B^2 = sum count variance.
-
-    |f_j(t)|^2 = E cos(t(X - X')) has second derivative at most 2 variance[j] in absolute value, so over a cell of
-    length h it is at most its larger end + h^2 variance[j]/4. Cells are split until h sqrt(variance) <= 1/2. Raised
-    to the power count[j]/2 this is lossless near 0 however large the count, and tiny wherever |f_j| < 0.9.
-
-    Args:
-      leaf_cfs: t (array) -> f_j(t), or its modulus, of shape (leaves, len(t)); a centring does not matter.
-      count, variance: one number per leaf.
-      error: upper bound of the error of every |f_j|.
-    """
-    counts = np.atleast_1d(numbers("count", count, 1))[:, None]
-    variances = np.atleast_1d(numbers("variance", variance, TINY))[:, None]
-    scale, widest = math.sqrt(np.sum(counts * variances)), math.sqrt(variances.max())
-
-    def envelope(a: Array, b: Array) -> Array:
-        a, b = np.atleast_1d(a) / scale, np.atleast_1d(b) / scale
-        pieces = np.maximum(1, np.ceil(2 * widest * (b - a))).astype(int)
-        first, width = np.cumsum(pieces) - pieces, np.repeat((b - a) / pieces, pieces)
-        low = np.repeat(a, pieces) + width * (np.arange(pieces.sum()) - np.repeat(first, pieces))
-        points, index = np.unique(np.concatenate([low, low + width]), return_inverse=True)
-        squares = ((np.abs(np.atleast_2d(leaf_cfs(points))) + error) ** 2)[:, index]
-        top = np.maximum(squares[:, : low.size], squares[:, low.size :]) + (width * 1.000001) ** 2 * variances / 4
-        log_f = np.sum(counts / 2 * np.log(np.minimum(top, 1.0)), axis=0)
-        return np.exp(np.maximum.reduceat(log_f, first))
-
-    return envelope

@@ -12,7 +12,7 @@ import pytest
 
 import dp_edgeworth
 from dp_edgeworth import ApproximateEdgeworthAccountant, EdgeworthIntervalAccountant
-from dp_edgeworth.analysis.documents import event_or_accountant
+from dp_edgeworth.analysis.subject import event_or_accountant
 
 AR, RO, RS = dpa.NeighboringRelation
 EVENT = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.02, dpa.GaussianDpEvent(1.0)), 200)

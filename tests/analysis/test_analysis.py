@@ -77,6 +77,16 @@ def test_shares_are_the_slopes_of_the_composition_at_the_saddle(tree_report):
     assert tree_report["$.events[0]"].contribution == pytest.approx(part, rel=1e-9)
 
 
+def test_the_saddle_is_found_beside_bounded_losses():
+    """It was not once: K' was 2.249 where epsilon is 2.387, so that a share was above the largest loss of its leaf, 0.3."""
+    queries = [dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(4.0), 2), dpa.dp_event.DiscreteLaplaceDpEvent(0.3, 1)]
+    event = dpa.ComposedDpEvent([TRAINING, *queries])
+    result = explain(event, target_delta=1e-5)
+    counts = EdgeworthIntervalAccountant().compose(event)._compositions()[0].counts
+    assert Composition(counts).cgf([result.tilt])[1, 0] == pytest.approx(result.epsilon, rel=1e-10)
+    assert result["$.events[2]"].contribution <= 0.3
+
+
 def test_without_and_alone_agree_with_accounting(tree_report):
     rest = {"$.events[0]": TREE.events[1:], "$.events[3]": TREE.events[:3],
             "$.events[1]": [TRAINING, TAIL], "$.events[1].events[0]": [TRAINING, PROGRAMME, TAIL]}
@@ -144,6 +154,28 @@ def test_a_long_ledger_is_folded_largest_first_and_lazy(monkeypatch):
     assert not result._memory
     assert "... 298 more" in str(result)
     assert {index for _, index in result._memory} <= {row.node.index for row in lines if row.node}
+
+
+def test_many_leaves_of_similar_shares_are_displayed_by_ranges():
+    """In order, kinds apart, without one accounting more than that of the whole."""
+    schedule = [sampled(0.01, s) for s in np.linspace(3.0, 3.89, 90)]
+    result = explain(dpa.ComposedDpEvent([*schedule, *(dpa.LaplaceDpEvent(400.0 + i) for i in range(10))]), target_delta=1e-5)
+    lines = report.rows(result)
+    assert [row.members for row in lines[1:]] == [tuple(range(10 * k + 1, 10 * k + 11)) for k in range(10)]
+    sums = [result.shares[10 * k + 1:10 * k + 11].sum() for k in range(10)]
+    assert [row.share for row in lines[1:]] == pytest.approx(sums, rel=1e-12)
+    assert lines[1].label == "[0-9] PoissonSampled(0.01, Gaussian(3 to 3.09))" and lines[-1].label == "[90-99] Laplace(400 to 409)"
+    text, picture = str(result), result.plot()
+    assert lines[1].label in text and "more" not in text and lines[1].label in result._repr_html_()
+    assert {index for _, index in result._memory} == {0}
+    assert any(lines[-1].label in found.get_text() for found in picture.texts)
+    matplotlib.pyplot.close(picture.figure)
+
+
+def test_leaves_of_too_many_kinds_are_ranges_of_events():
+    events = [event for i in range(30) for event in (dpa.GaussianDpEvent(30.0 + 0.01 * i), dpa.LaplaceDpEvent(40.0 + 0.01 * i))]
+    lines = report.rows(explain(dpa.ComposedDpEvent(events), target_delta=1e-5))
+    assert [row.label for row in lines[1:3]] == ["[0-5] 6 events", "[6-11] 6 events"] and len(lines) == 11
 
 
 def test_ten_thousand_leaves_are_attributed_in_batches():

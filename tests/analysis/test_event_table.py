@@ -7,9 +7,9 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from event_samples import PAGE, SAMPLES, page_with_table
+from event_table import RELATIONS, known_by
 
 from dp_edgeworth import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis.event_table import RELATIONS, known_by
 
 NOT_HERE = {"RandomAllocationDpEvent", "SampledWithReplacementDpEvent"}
 

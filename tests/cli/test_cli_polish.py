@@ -105,11 +105,12 @@ def test_sweep_over_batch_sizes_at_the_same_epochs(capsys):
     code, out, _ = run(capsys, "sweep", "--batch-size", "100,200", "--dataset-size", "1e4", "--epochs", "5,10", "--noise", "1",
                        "--target-delta", "1e-5")
     rows = [line.split(",") for line in out.splitlines()]
-    assert code == 0 and rows[0] == ["sampling_probability", "noise_multiplier", "epochs", "steps", "epsilon_estimate"]
+    assert code == 0 and rows[0] == ["sampling_probability", "noise_multiplier", "epochs", "steps",
+                                     "epsilon_lower", "epsilon_estimate", "epsilon_upper"]
     assert [row[:4] for row in rows[1:]] == [["0.01", "1.0", "5.0", "500"], ["0.01", "1.0", "10.0", "1000"],
                                              ["0.02", "1.0", "5.0", "250"], ["0.02", "1.0", "10.0", "500"]]
     reference = dp_edgeworth.sweep(sampling_probability=0.02, noise_multiplier=1.0, steps=250, target_delta=1e-5).epsilon[0, 0, 0]
-    assert float(rows[3][4]) == pytest.approx(reference, rel=1e-12)
+    assert float(rows[3][6]) == pytest.approx(reference, rel=1e-12)
 
 
 @pytest.mark.parametrize("arguments, words", [

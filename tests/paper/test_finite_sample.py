@@ -182,16 +182,6 @@ def test_order_pays_off():
         assert found[0] < 0.02 * expansion_distance.by_moments(composition, tilt).expansions[0].distance
 
 
-def test_mirror_image():
-    one, other = Composition({SAMPLED: 300}), Composition({reverse(SAMPLED): 300})
-    direct = expansion_distance.by_characteristic(other, -1.0, 2)
-    mirrored = expansion_distance.by_characteristic(one, 0.0, 2).mirrored()
-    assert mirrored.mean == pytest.approx(direct.mean, rel=1e-10)
-    for a, b in zip(direct.expansions, mirrored.expansions, strict=True):
-        assert a.coefficients == pytest.approx(b.coefficients, rel=1e-8)
-        assert a.distance == pytest.approx(b.distance, rel=1e-2)
-
-
 def test_gaussians_are_exact():
     event = dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(20.0), 100)
     truth = EdgeworthIntervalAccountant().compose(event).get_epsilon(np.array([0.1, 1e-3]))

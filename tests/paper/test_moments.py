@@ -17,7 +17,7 @@ from dp_edgeworth.losses.rules import Rule
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.paper import expansion_distance
 from dp_edgeworth.paper.lemma_4_3 import Moments
-from dp_edgeworth.paper.moments import all_leaves, is_constant, leaf_moments, sum_moments
+from dp_edgeworth.paper.moments import is_constant, leaf_moments, sum_moments
 from dp_edgeworth.sums.composition import Composition
 
 mp = mpmath.mp.clone()
@@ -185,24 +185,6 @@ def test_atoms_are_exact():
     assert moments == pytest.approx(expected, rel=1e-13)
     infinite = leaf_moments(Atoms((0.0, 0.5, 0.5), (0.2, 0.6, 0.2)), 0.0)  # what is finite: 3/4 against 1/4
     assert infinite.skewness == pytest.approx(-2 / math.sqrt(3), rel=1e-13)
-
-
-def test_batches():
-    """Leaves of one kind in one array, in any order: the same as one at a time."""
-    rng = np.random.default_rng(7)
-    kinds = [
-        [subsample(GaussianShift(1 / noise), p) for noise, p in rng.uniform([0.3, 0.001], [20, 1], (80, 2))],
-        [reverse(subsample(LaplaceShift(1 / scale), p)) for scale, p in rng.uniform([0.1, 0.001], [20, 1], (50, 2))],
-        [Atoms((p, 1 - p), (1 - p, p)) for p in rng.uniform(0.1, 0.9, 40)] + [Atoms((0.2, 0.3, 0.5), (0.5, 0.3, 0.2))],
-        [NormalMixture((0.0, c), (0.9, 0.1)) for c in rng.uniform(0.1, 3, 20)] + [NormalMixture((1.0,), (1.0,))],
-        [SampledWithoutReplacement(mu, p) for mu, p in rng.uniform([0.1, 0.01], [3, 0.9], (20, 2))],
-    ]
-    for members in kinds:
-        for tilt in (-1.0, 0.0):
-            composition = Composition({pllr: 1 for pllr in members})
-            single = [leaf_moments(pllr, tilt) for pllr in composition.counts]
-            together = all_leaves(composition, tilt)[1]
-            assert together == pytest.approx(np.array(single), rel=1e-11, abs=1e-13)
 
 
 def test_constants():
