@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dp_edgeworth.proofs.contour import Contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
 from dp_edgeworth.proofs.proved import Proved
@@ -44,8 +43,6 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
 
 def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
     """Newton's method for one target, without error bounds where the curve has that."""
-    if not isinstance(curve, Contour):
-        return _newton(curve, np.array([target]), np.array([start]))
     epsilon = start
     for _ in range(12):
         value, slope = curve.light(epsilon)
