@@ -20,7 +20,7 @@ keeps the order) its law may be replaced by
 Both are second order in the step. The lattice of every leaf has an offset of its own, at its bulk, so that what hardly varies is hardly
 rounded.
 
-Charged beside that: losses are moved outwards by 1e-14 of their size and of the offset's, Q-mass kept; masses: `Cells.mass_error` and
+Charged beside that: losses are moved outwards by 1e-14 of their size, of the offset's and of the step, Q-mass kept; masses: `Cells.mass_error` and
 (terms + 8) ulp per use, terms being the most that are added up on one lattice point, in the logarithm of both ends.
 """
 
@@ -193,7 +193,7 @@ def _rounded(cells: Cells, offset: float, step: float, log_tail: float) -> tuple
 
 def _above(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray, int]:
     """Losses on the two lattice points around them: the number of the first point, masses, the most terms on one point."""
-    gaps = losses - offset + _OUTWARD * (np.abs(losses) + abs(offset))
+    gaps = losses - offset + _OUTWARD * (np.abs(losses) + abs(offset) + step)
     k = np.floor(gaps / step)
     inside = np.clip(gaps - k * step, 0.0, step)
     up = masses * np.minimum(-np.expm1(-inside) / -math.expm1(-step) * (1.0 + 4.0 * EPSILON), 1.0)
@@ -204,7 +204,7 @@ def _above(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -
 
 def _below(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray, int]:
     """The same from below, as the module's header has it."""
-    gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset))
+    gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset) + step)
     k = np.floor(gaps / step)
     rest = np.clip(gaps - k * step, 0.0, step)
     first = int(k.min())
