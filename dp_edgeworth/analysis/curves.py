@@ -85,6 +85,6 @@ def curves(event: dp_event.DpEvent | PrivacyAccountant, neighboring_relation: Ne
     last = accountant.get_epsilon(validation.probability("smallest_delta", smallest_delta))
     epsilon = np.linspace(0.0, last if np.isfinite(last) else 100.0, points)
     alpha = np.linspace(0.0, 1.0, points)
-    deltas, epsilons = accountant.get_delta_interval, accountant.get_epsilon
+    deltas, epsilons = accountant.whole_curve()
     return PrivacyCurves(epsilon, deltas(epsilon), alpha, tradeoff.tradeoff(alpha, deltas, epsilons, 1e-5),
                          tradeoff.advantage(deltas).upper, tradeoff.gdp_mu(deltas, epsilons).upper)

@@ -12,18 +12,19 @@ import numpy as np
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.profiles import random_allocation, worst_case
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
 
-def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float) -> Proved:
+def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of epsilon at these deltas."""
-    return worst_case.epsilon_bounds(_known(pairs, exact=True), deltas, tolerance)
+    return worst_case.epsilon_bounds(_known(pairs, exact=True), deltas, tolerance, memory)
 
 
-def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float) -> Proved:
+def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta at these epsilons."""
-    return worst_case.delta_bounds(_known(pairs, exact=True), epsilons, tolerance)
+    return worst_case.delta_bounds(_known(pairs, exact=True), epsilons, tolerance, memory)
 
 
 def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:

@@ -26,15 +26,15 @@ _Ask = Callable[[list[Composition]], Proved]
 _Convert = Callable[[RenyiCurve], Proved]
 
 
-def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float) -> Proved:
+def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float, memory: answers.Memory | None = None) -> Proved:
     """Intervals of epsilon at these deltas."""
-    return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance),
+    return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance, memory),
                    lambda curve: renyi_bounds.epsilon_bounds(curve, deltas))
 
 
-def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float) -> Proved:
+def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory: answers.Memory | None = None) -> Proved:
     """Intervals of delta at these epsilons, which are not negative."""
-    return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance),
+    return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance, memory),
                    lambda curve: renyi_bounds.delta_bounds(curve, epsilons))
 
 

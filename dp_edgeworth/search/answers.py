@@ -12,29 +12,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.search.methods import Problem, narrowed
+from dp_edgeworth.search.methods import narrowed
+from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP = 1e-9
 
 
-def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float) -> Proved:
+class Memory:
+    """The curves that were made for some questions about the same losses, to be read again for the next ones.
+
+    A curve is a theorem about a table of losses and counts, and about nothing else: that table is what it is kept by.
+    """
+
+    def __init__(self) -> None:
+        self._curves: dict[tuple[frozenset[tuple[Pllr, int]], float], list[Curve]] = {}
+
+    def of(self, composition: Composition) -> list[Curve]:
+        """What is known of this composition; may be added to."""
+        return self._curves.setdefault((frozenset(composition.counts.items()), composition.log_tail), [])
+
+
+def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of the smallest epsilon >= 0 with delta(epsilon) <= delta in all directions.
 
     Args:
       directions: what to take the supremum over.
       deltas: targets in [0, 1].
       tolerance: width aimed at, absolute below epsilon 1, relative above.
+      memory: curves of earlier questions.
     """
-    return _supremum(directions, EpsilonOf(deltas, tolerance)).falling(deltas)
+    return _supremum(directions, EpsilonOf(deltas, tolerance), memory).falling(deltas)
 
 
-def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float) -> Proved:
+def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta(epsilon), the larger of all directions."""
     targets = np.append(epsilons, _below_the_top(directions, epsilons))
-    return _supremum(directions, DeltaAt(targets, tolerance)).falling(targets).at(slice(len(epsilons)))
+    return _supremum(directions, DeltaAt(targets, tolerance), memory).falling(targets).at(slice(len(epsilons)))
 
 
 def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> list[float]:
@@ -44,20 +62,27 @@ def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> l
     return [low for low in least if ((epsilons > low) & (epsilons < low * (1.0 + 2.0 * _NEAR_TOP))).any()]
 
 
-def _supremum(directions: Sequence[Composition], question: Question) -> Proved:
+def _supremum(directions: Sequence[Composition], question: Question, memory: Memory | None) -> Proved:
     result: Proved | None = None
     for composition in directions:
         floor = np.zeros(len(question.targets)) if result is None else result.lower
-        own = _one(composition, question, floor)
+        own = _one(composition, question, floor, memory)
         if composition.dominated is not composition:
-            own = _one(composition.dominated, question, floor).between(own)
+            own = _one(composition.dominated, question, floor, memory).between(own)
         result = own if result is None else result.larger(own)
     assert result is not None
     return result
 
 
-def _one(composition: Composition, question: Question, floor: np.ndarray) -> Proved:
+def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory | None) -> Proved:
     found = question.begin(composition)
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
         return found
-    return narrowed(Problem(composition, composition), question, found, floor) if len(question.open(found, floor)) else found
+    curves = [] if memory is None else memory.of(composition)
+    for curve in curves:
+        left = question.open(found, floor)
+        if not len(left):
+            return found
+        found = found.met(question.again(curve, composition, left, found, floor), left)
+    problem = Problem(composition, composition, made=curves)
+    return narrowed(problem, question, found, floor) if len(question.open(found, floor)) else found

@@ -19,13 +19,15 @@ class Problem:
     whole: Composition
     rest: Composition
     reductions: tuple[Reduction, ...] = ()
+    made: list[Curve] = dataclasses.field(default_factory=list)  # all curves of `whole` so far
 
     def reduced(self, step: Reduction) -> Problem:
-        return Problem(self.whole, step.rest, (step, *self.reductions))
+        return Problem(self.whole, step.rest, (step, *self.reductions), self.made)
 
     def curve(self, curve: Curve) -> Curve:
         for step in self.reductions:
             curve = Reduced(curve, step)
+        self.made.append(curve)
         return curve
 
 

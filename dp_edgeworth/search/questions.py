@@ -63,6 +63,10 @@ class Question(abc.ABC):
         """What a curve says about some targets; `start` is about the epsilon of target `number`, or of the only one."""
 
     @abc.abstractmethod
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        """What a curve that was made for another question says about some targets."""
+
+    @abc.abstractmethod
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
         """Whether a curve proves that some targets stay below their floor."""
 
@@ -147,6 +151,9 @@ class EpsilonOf(Question):
             starts = np.nan_to_num(start + (middle[0] - logs) / curve.tilt, nan=start)
         return near(curve, composition, deltas, np.clip(starts, 0.0, 2.0 * start + 10.0))
 
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        return bisected(curve, composition, self.targets[numbers], 1e300)
+
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
         at = floor[numbers]
         return proved_epsilons(curve, composition, self.targets[numbers], np.zeros(len(at)), at, at)
@@ -226,6 +233,9 @@ class DeltaAt(Question):
             slopes = np.abs(curve.bounds(self.targets[numbers]).slope)
             self.slopes[numbers] = np.where(np.isfinite(slopes) & (slopes > 0.0), slopes, self.slopes[numbers])
         return proved_deltas(curve, composition, self.targets[numbers])
+
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        return self.read(curve, composition, numbers, 0.0, found, floor)
 
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
         return proved_deltas(curve, composition, self.targets[numbers])
