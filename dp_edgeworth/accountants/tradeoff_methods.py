@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any
 
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.search import whole_curve
 from dp_edgeworth.search.answers import Memory
 
 
-class WholeCurve(NamedTuple):
-    """Certified intervals of delta for an array of epsilons, upper ends of epsilon for an array of deltas."""
-
-    deltas: tradeoff.DeltaIntervals
-    epsilons: tradeoff.EpsilonUppers
+_ROUGH = 0.05  # of the epsilon up to which a curve is looked at
 
 
 class TradeoffMethods(abc.ABC):
@@ -23,26 +20,32 @@ class TradeoffMethods(abc.ABC):
     _tolerance: float
 
     @abc.abstractmethod
-    def _epsilons(self, target_delta: Any, memory: Memory | None = None) -> Any:
+    def _epsilons(self, target_delta: Any, memory: Memory | None = None, tolerance: float | None = None) -> Any:
         """Bounds of epsilon."""
 
     @abc.abstractmethod
     def _deltas(self, target_epsilon: Any, memory: Memory | None = None) -> Any:
         """Bounds of delta."""
 
-    def whole_curve(self) -> WholeCurve:
-        """Certified delta and epsilon of what is composed now, for many questions: what one of them has built serves the next."""
+    @abc.abstractmethod
+    def _knots(self, high: float, memory: Memory) -> list[Knots]:
+        """Tables of delta up to an epsilon."""
+
+    def whole_curve(self) -> whole_curve.WholeCurve:
+        """Certified delta of what is composed now, for many questions: what one of them has built serves the next."""
         memory = Memory()
-        return WholeCurve(lambda epsilons: self._deltas(epsilons, memory), lambda deltas: self._epsilons(deltas, memory).upper)
+        return whole_curve.WholeCurve(lambda epsilons: self._deltas(epsilons, memory),
+                                   lambda delta: float(self._epsilons(delta, memory, tolerance=_ROUGH).upper),
+                                   lambda high: self._knots(high, memory))
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
-        return tradeoff.tradeoff(alpha, *self.whole_curve(), self._tolerance)
+        return whole_curve.tradeoff(alpha, self.whole_curve(), self._tolerance)
 
     def get_advantage(self) -> float:
         """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
-        return tradeoff.advantage(self._deltas).upper
+        return whole_curve.advantage(self.whole_curve()).upper
 
     def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
-        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `tradeoff.gdp_mu`."""
-        return tradeoff.gdp_mu(*self.whole_curve(), min_alpha).upper
+        """A proved upper bound of the smallest mu whose Gaussian trade-off lies below the curve; see `search.whole_curve.gdp_mu`."""
+        return whole_curve.gdp_mu(self.whole_curve(), min_alpha).upper

@@ -14,7 +14,7 @@ from dp_edgeworth.analysis import curve_tables
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events.description import rounded_up
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.search import whole_curve
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"
 
@@ -85,6 +85,6 @@ def curves(event: dp_event.DpEvent | PrivacyAccountant, neighboring_relation: Ne
     last = accountant.get_epsilon(validation.probability("smallest_delta", smallest_delta))
     epsilon = np.linspace(0.0, last if np.isfinite(last) else 100.0, points)
     alpha = np.linspace(0.0, 1.0, points)
-    deltas, epsilons = accountant.whole_curve()
-    return PrivacyCurves(epsilon, deltas(epsilon), alpha, tradeoff.tradeoff(alpha, deltas, epsilons, 1e-5),
-                         tradeoff.advantage(deltas).upper, tradeoff.gdp_mu(deltas, epsilons).upper)
+    whole = accountant.whole_curve()
+    return PrivacyCurves(epsilon, whole.deltas(epsilon), alpha, whole_curve.tradeoff(alpha, whole, 1e-5),
+                         whole_curve.advantage(whole).upper, whole_curve.gdp_mu(whole).upper)

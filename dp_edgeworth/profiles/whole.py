@@ -12,6 +12,8 @@ import numpy as np
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.profiles import random_allocation, worst_case
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.search import answers
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
@@ -25,6 +27,11 @@ def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float, memory
 def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta at these epsilons."""
     return worst_case.delta_bounds(_known(pairs, exact=True), epsilons, tolerance, memory)
+
+
+def knots(pairs: PairSums, high: float, memory: Memory) -> list[Knots]:
+    """Tables of bounds of delta up to an epsilon, from lattices that earlier questions left in the memory."""
+    return [] if pairs.has_classes else answers.knots(_known(pairs, exact=True).directions(), high, memory)
 
 
 def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:

@@ -175,12 +175,11 @@ class LatticeSum:
 
 @dataclasses.dataclass(frozen=True)
 class RoundedLattice(Curve):
-    """The composition from above and from below; log of the infinite mass and the error of the logarithm that are charged."""
+    """The composition from above and from below, and the rounded leaves that both are sums of."""
 
+    leaves: RoundedLeaves
     above: LatticeSum
     below: LatticeSum
-    log_infinite: float
-    log_error: float
 
     theorem = "rounded lattice"
 
@@ -195,12 +194,25 @@ class RoundedLattice(Curve):
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         eps = np.atleast_1d(np.asarray(epsilons, float))
         up, down = self.above.bounds(eps), self.below.bounds(eps)
-        upper, lower = np.logaddexp(up.upper + self.log_error, self.log_infinite), down.lower - self.log_error
+        off, log_infinite = self.leaves.log_error, self.leaves.log_infinite
+        upper, lower = np.logaddexp(up.upper + off, log_infinite), down.lower - off
         with np.errstate(invalid="ignore"):
             # rounding up spreads a loss by a^2 / 6, rounding down takes a^2 / 12 away
             middle = np.where(np.isfinite(down.estimate), (up.estimate + 2.0 * down.estimate) / 3.0, up.estimate)
         lower = np.minimum(lower, upper)
         return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper, up.slope)
+
+    def knots(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+        """Epsilons from low to high between which a bound from below is linear in e^eps; and where to ask `bounds` for its values there.
+
+        The law below, moved down to a little below its lattice points, with Q-masses kept, lives on these epsilons exactly, and so its
+        curve is linear between them. It has at least what the law itself has at epsilons that are larger by what all were moved.
+        """
+        law = self.below
+        numbers = np.arange(math.floor((low - law.origin) / law.step), math.ceil((high - law.origin) / law.step) + 1.0)
+        points = law.origin + law.step * numbers
+        off = law.shift + 8.0 * EPSILON * (np.abs(points) + abs(law.origin) + law.step)
+        return points - 2.0 * off, points + 8.0 * off
 
     def light(self, epsilon: float) -> tuple[float, float]:
         (above, slope), (below, _) = self.above.light(epsilon), self.below.light(epsilon)
@@ -214,7 +226,7 @@ def rounded_lattice(leaves: RoundedLeaves, tilt: float, points: int) -> RoundedL
     above = lattice_sum([(Tilted.of(part, tilt, leaves.step), count) for part, count in leaves.above], tilt, leaves.step, points)
     below = [(Tilted.of(part, tilt, leaves.step), count) for part, count in leaves.below]
     lower = dataclasses.replace(lattice_sum(below, tilt, leaves.step, points), tail=tail(below, tilt, leaves.step))
-    return RoundedLattice(above, lower, leaves.log_infinite, leaves.log_error)
+    return RoundedLattice(leaves, above, lower)
 
 
 def lattice_sum(parts: list[tuple[Tilted, int]], tilt: float, step: float, points: int) -> LatticeSum:

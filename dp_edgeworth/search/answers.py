@@ -14,13 +14,17 @@ import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.proofs.curve import Curve
+from dp_edgeworth.proofs.ends import proved_deltas
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
+from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search.methods import narrowed
 from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP = 1e-9
+_MOST_KNOTS, _MOST_CURVES = 30_000, 12
 
 
 class Memory:
@@ -53,6 +57,28 @@ def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolera
     """Intervals of delta(epsilon), the larger of all directions."""
     targets = np.append(epsilons, _below_the_top(directions, epsilons))
     return _supremum(directions, DeltaAt(targets, tolerance), memory).falling(targets).at(slice(len(epsilons)))
+
+
+def knots(directions: Sequence[Composition], high: float, memory: Memory) -> list[Knots]:
+    """What lattices that were made for earlier questions say from 0 to `high`: one table for every direction that has any."""
+    found = []
+    for composition in directions:
+        known = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice)]
+        if not known or composition.dominated is not composition:
+            continue
+        leaves = min((curve.leaves for curve in known), key=lambda each: each.step)
+        if high / leaves.step < _MOST_KNOTS:
+            same = [curve for curve in known if curve.leaves is leaves]  # tilts of one law
+            epsilons, asked = same[0].knots(0.0, high)
+            lower = np.max([proved_deltas(curve, composition, asked).lower for curve in same], axis=0)
+            found.append(Knots(epsilons, lower, np.max([_upper(each, epsilons, memory) for each in directions], axis=0)))
+    return found
+
+
+def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+    """The smallest upper bound of delta that the curves of a direction know."""
+    bounds = [proved_deltas(curve, composition, epsilons).upper for curve in memory.of(composition)[-_MOST_CURVES:]]
+    return np.min([*bounds, DeltaAt(epsilons, 1.0).begin(composition).upper], axis=0)
 
 
 def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> list[float]:
