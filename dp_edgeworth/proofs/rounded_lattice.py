@@ -49,6 +49,7 @@ from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves
 
 _HEIGHTS, _RATES = np.linspace(0.1, 1.0, 10), np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # of the largest loss; of the tilt
 _ROOM = 1e-9  # rounding of the bounds of tails and copies, generously
+_GRID = 64  # heights
 _LARGEST_COUNT = 1e12  # m (eta + 8 ulp) is far below 1
 
 Logs = tuple[np.ndarray, np.ndarray, np.ndarray]  # of a lower bound, an estimate, an upper bound
@@ -63,7 +64,10 @@ class Tail(NamedTuple):
     largest: float
 
     def log_beyond(self, heights: np.ndarray) -> np.ndarray:
-        """log of the bound at y - origin, at most 0."""
+        """log of the bound at y - origin, at most 0. It falls: of many heights those on a grid will do, each for all above it."""
+        if len(heights) > 2 * _GRID:
+            grid = np.linspace(float(heights.min()), float(heights.max()), _GRID)
+            return self.log_beyond(grid)[np.maximum(np.searchsorted(grid, heights, side="right") - 1, 0)]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             rows = np.logaddexp(np.log(self.masses), self.log_moments - heights[:, None, None] * self.rates[:, None])
         return np.where(heights > self.largest, -np.inf, np.minimum(np.nanmin(rows, axis=(1, 2)) + _ROOM, 0.0))

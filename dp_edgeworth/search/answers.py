@@ -13,8 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.proofs.chernoff import Chernoff
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import proved_deltas
+from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
 from dp_edgeworth.proofs.tradeoff import Knots
@@ -76,8 +78,9 @@ def knots(directions: Sequence[Composition], high: float, memory: Memory) -> lis
 
 
 def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
-    """The smallest upper bound of delta that the curves of a direction know."""
-    bounds = [proved_deltas(curve, composition, epsilons).upper for curve in memory.of(composition)[-_MOST_CURVES:]]
+    """The smallest upper bound of delta that the quick curves of a direction know."""
+    curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored)]
+    bounds = [proved_deltas(curve, composition, epsilons).upper for curve in curves[-_MOST_CURVES:]]
     return np.min([*bounds, DeltaAt(epsilons, 1.0).begin(composition).upper], axis=0)
 
 
@@ -89,9 +92,12 @@ def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> l
 
 
 def _supremum(directions: Sequence[Composition], question: Question, memory: Memory | None) -> Proved:
+    memory = Memory() if memory is None else memory
     result: Proved | None = None
     for composition in directions:
         floor = np.zeros(len(question.targets)) if result is None else result.lower
+        if composition.mirrored:
+            _mirror(directions[0], composition, memory)
         own = _one(composition, question, floor, memory)
         if composition.dominated is not composition:
             own = _one(composition.dominated, question, floor, memory).between(own)
@@ -100,11 +106,18 @@ def _supremum(directions: Sequence[Composition], question: Question, memory: Mem
     return result
 
 
-def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory | None) -> Proved:
+def _mirror(first: Composition, composition: Composition, memory: Memory) -> None:
+    """What is known of the first direction says something of its mirror image, near epsilon 0."""
+    mine = memory.of(composition)
+    known = {id(curve.curve) for curve in mine if isinstance(curve, Mirrored)}
+    mine += [Mirrored(curve) for curve in memory.of(first) if isinstance(curve, RoundedLattice) and id(curve) not in known]
+
+
+def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory) -> Proved:
     found = question.begin(composition)
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
         return found
-    curves = [] if memory is None else memory.of(composition)
+    curves = memory.of(composition)
     for curve in curves:
         left = question.open(found, floor)
         if not len(left):

@@ -21,7 +21,7 @@ from dp_edgeworth.search.problem import Problem, without_rare
 from dp_edgeworth.search.questions import Question
 from dp_edgeworth.sums.composition import Composition
 
-_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 15, 1 << 17, 4
+_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 15, 1 << 17, 5
 _LEVELS_APART = 10.0  # digits (base e) of delta that one tilt serves
 _RESERVE = 5.0  # of them to spare where one tilt serves more than one target
 _LARGEST_LEVEL = -0.7
@@ -31,6 +31,7 @@ _MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; w
 _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
+_COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
 
 class _Level(NamedTuple):
@@ -49,17 +50,16 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         return found
     log_tail = min(place.log_g for place in places) + math.log(_LIGHT) - math.log(problem.rest.total)
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
-    step, levels = min(_first_step(place, question.tolerance) for place in places), list[_Level]()
+    step, levels = max(_first_step(place, question.tolerance) for place in places), list[_Level]()
     for _ in range(_MOST_PASSES):
         leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail)
         if leaves is None:
             break
         levels = levels or [_level(leaves, place, question.tolerance, reserve) for place in places]
-        longest = max(level.period for level in levels)
-        if longest > _MOST_POINTS * leaves.step:
-            break
-        found, finer = _pass(problem, question, found, floor, levels, leaves)
-        most = _MOST_POINTS * leaves.step / longest
+        usable = [level for level in levels if level.period <= _MOST_POINTS * leaves.step
+                  and leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) < _COARSE]
+        found, finer = _pass(problem, question, found, floor, usable, leaves)
+        most = _MOST_POINTS * leaves.step / max([level.period for level in usable], default=math.inf) if usable else _BLIND
         if not 1.0 < finer or most < _SPARE:
             break
         step = leaves.step / min(_SPARE * finer, most)
@@ -99,9 +99,12 @@ def _places(problem: Problem, question: Question, found: Proved, left: np.ndarra
 
 
 def _place(question: Question, problem: Problem, current: Problem, number: int) -> Place | None:
-    """Where a target is; one of 1 - delta is served by the largest level."""
+    """Where a target is; one of 1 - delta is one of delta, too."""
     place = question.place(current.rest, problem.whole, number)
-    return place_of_delta(current.rest, _LARGEST_LEVEL, complement=False) if place is None or place.complement else place
+    if place is None or not place.complement:
+        return place
+    level = min(math.log(max(-math.expm1(place.log_g), 1e-300)), _LARGEST_LEVEL)
+    return place_of_delta(current.rest, level, complement=False)
 
 
 def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> _Level:

@@ -47,11 +47,12 @@ _FEW_USES, _FEW_KINDS = 64, 3
 
 
 class Method(NamedTuple):
-    """A row of the table: its name, whether it applies, and what it makes of the answers so far."""
+    """A row of the table: its name, whether it applies, what it makes of the answers so far, and whether it takes long."""
 
     name: str
     applies: Callable[[Problem, Question, Proved], bool]
     run: Callable[[Problem, Question, Proved, np.ndarray], Proved]
+    dear: bool = False
 
 
 def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
@@ -240,11 +241,11 @@ TABLE = (
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
     Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
-    Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
-    Method("contour", _always, _contours()),
-    Method("contour, rare losses out", _has_tail, _contours(truncated=True)),
-    Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True)),
-    Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible),
+    Method("convolution, small", _always, _convolutions(_FEW_PAIRS), dear=True),
+    Method("contour", _always, _contours(), dear=True),
+    Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
+    Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True), dear=True),
+    Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible, dear=True),
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
@@ -256,7 +257,7 @@ def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndar
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if method.applies(problem, question, found):
+        if len(question.open(found, floor, dear=method.dear)) and method.applies(problem, question, found):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:

@@ -28,6 +28,7 @@ _LEAST_LOG = -700.0
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _WIDE, _FINEST = 1e-3, 1e-9  # relative
 _NO_FLOAT = 1e-320
+_DEAR_WIDTHS = 8.0  # widths of delta up to so many times the one aimed at are left as they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Question(abc.ABC):
         """What the largest loss says."""
 
     @abc.abstractmethod
-    def narrow(self, found: Proved) -> np.ndarray:
-        """Which answers are as narrow as asked."""
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
+        """Which answers are as narrow as asked; `dear`: so narrow that methods that take long are not worth their time."""
 
     @abc.abstractmethod
     def complement(self, composition: Composition, number: int) -> bool:
@@ -102,9 +103,9 @@ class Question(abc.ABC):
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         """By how much leaves that are left out may shift epsilon, and log of the mass that this may cost."""
 
-    def open(self, found: Proved, floor: np.ndarray) -> np.ndarray:
+    def open(self, found: Proved, floor: np.ndarray, *, dear: bool = False) -> np.ndarray:
         """Targets that are neither narrow nor below what another direction has reached."""
-        return np.flatnonzero(~(self.narrow(found) | (found.upper <= floor)))
+        return np.flatnonzero(~(self.narrow(found, dear=dear) | (found.upper <= floor)))
 
 
 class EpsilonOf(Question):
@@ -113,7 +114,7 @@ class EpsilonOf(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.epsilon_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved) -> np.ndarray:
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
         with np.errstate(invalid="ignore"):
             close = found.upper - found.lower <= self.tolerance * np.maximum(1.0, found.lower)
@@ -142,7 +143,9 @@ class EpsilonOf(Question):
         inner = curve
         while isinstance(inner, Reduced):
             inner = inner.curve
-        if isinstance(inner, ClosedForm | Convolution):
+        if isinstance(inner, ClosedForm):
+            return near(curve, composition, deltas, self._guesses(composition, found, numbers))
+        if isinstance(inner, Convolution):
             finite = found.upper[numbers][np.isfinite(found.upper[numbers])]
             return bisected(curve, composition, deltas, float(finite.max(initial=1e-300)) if len(finite) == len(numbers) else 1e300)
         own = deltas if number is None else self.targets[[number]]
@@ -150,6 +153,13 @@ class EpsilonOf(Question):
         with np.errstate(invalid="ignore", over="ignore"):
             starts = np.nan_to_num(start + (middle[0] - logs) / curve.tilt, nan=start)
         return near(curve, composition, deltas, np.clip(starts, 0.0, 2.0 * start + 10.0))
+
+    def _guesses(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        """As if the sum of losses were normal, and not beyond what is known."""
+        start = composition.rungs(np.zeros(1))
+        deviations = np.sqrt(-2.0 * np.log(np.clip(self.targets[numbers], 1e-300, 0.5)))
+        normal = float(start.mean[0]) + math.sqrt(max(float(start.variance[0]), 0.0)) * deviations
+        return np.clip(np.nan_to_num(normal, nan=1.0, posinf=1e300), found.lower[numbers], found.upper[numbers])
 
     def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
         return bisected(curve, composition, self.targets[numbers], 1e300)
@@ -206,9 +216,9 @@ class DeltaAt(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.delta_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved) -> np.ndarray:
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
         """Relative to the smaller of delta and 1 - delta; what is no float is narrow."""
-        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3))
+        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3)) * (_DEAR_WIDTHS if dear else 1.0)
         return (found.upper - found.lower <= self._relative() * smaller) | (found.upper <= _NO_FLOAT)
 
     def _relative(self) -> np.ndarray:
