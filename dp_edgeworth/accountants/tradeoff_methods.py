@@ -10,7 +10,6 @@ from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search import whole_curve
 from dp_edgeworth.search.answers import Memory
 
-
 _ROUGH = 0.05  # of the epsilon up to which a curve is looked at
 
 

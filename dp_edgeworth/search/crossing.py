@@ -14,6 +14,7 @@ from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
+_MOST_LIGHT = 24
 _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
 
@@ -42,14 +43,21 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
 
 
 def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Newton's method for one target, without error bounds where the curve has that."""
-    epsilon = start
-    for _ in range(12):
+    """Newton's method for one target, without error bounds where the curve has that; halved into the bracket where G is 0 or 1."""
+    epsilon, low, high = start, 0.0, math.inf
+    for _ in range(_MOST_LIGHT):
         value, slope = curve.light(epsilon)
+        if -math.inf in (value, slope):
+            low, high = (epsilon, high) if curve.complement else (low, epsilon)
+            epsilon = 0.5 * (low + high) if high < math.inf else 2.0 * epsilon + 1.0
+            continue
         if not (slope > 0.0) == curve.complement or slope == 0.0 or not math.isfinite(value):
-            return _newton(curve, np.array([target]), np.array([start]))
+            break
+        low, high = (epsilon, high) if (value > target) != curve.complement else (low, epsilon)
         step = min(max((target - value) / slope, -2.0 - 0.5 * epsilon), 2.0 + 0.5 * epsilon)
         new = max(epsilon + step, 0.0)
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
         if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
             return np.array([epsilon]), np.array([abs(slope)])

@@ -257,7 +257,7 @@ def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndar
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if len(question.open(found, floor, dear=method.dear)) and method.applies(problem, question, found):
+        if method.applies(problem, question, found) and (not method.dear or len(question.open(found, floor, dear=True))):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:

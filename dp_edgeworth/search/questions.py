@@ -155,11 +155,12 @@ class EpsilonOf(Question):
         return near(curve, composition, deltas, np.clip(starts, 0.0, 2.0 * start + 10.0))
 
     def _guesses(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
-        """As if the sum of losses were normal, and not beyond what is known."""
-        start = composition.rungs(np.zeros(1))
-        deviations = np.sqrt(-2.0 * np.log(np.clip(self.targets[numbers], 1e-300, 0.5)))
-        normal = float(start.mean[0]) + math.sqrt(max(float(start.variance[0]), 0.0)) * deviations
-        return np.clip(np.nan_to_num(normal, nan=1.0, posinf=1e300), found.lower[numbers], found.upper[numbers])
+        """As if the sum of losses were normal, where nothing bounds it; otherwise near the top."""
+        low, high = found.lower[numbers], found.upper[numbers]
+        if composition.gaussian_variance > 0.0:
+            mu, logs = math.sqrt(composition.gaussian_variance), np.log(np.clip(self.targets[numbers], 1e-300, 0.5))
+            return np.clip(0.5 * mu * mu + mu * np.sqrt(-2.0 * logs), low, high)
+        return np.where(np.isfinite(high), low + 0.9 * (high - low), low + 1.0)
 
     def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
         return bisected(curve, composition, self.targets[numbers], 1e300)

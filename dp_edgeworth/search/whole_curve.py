@@ -1,4 +1,4 @@
-"""What a whole curve is asked for: trade-off bands, the advantage, the Gaussian parameter. Where to look; `proofs.tradeoff` says what follows.
+"""What a whole curve is asked for: trade-off bands, the advantage, the Gaussian parameter. Where to look: `proofs.tradeoff` proves.
 
 Delta is asked at more and more epsilons until the band is narrow. The gap of a sandwich shrinks like the square of the distance between
 them, so an interval that is r times too wide is divided into sqrt(r).
