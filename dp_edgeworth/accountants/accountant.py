@@ -143,9 +143,8 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         flat: Bounds = bounds(values.ravel())
         return Bounds(*(part.reshape(values.shape) + 0.0 for part in flat))  # no -0.0
 
-    def _epsilons(self, target_delta: Any, memory: Memory | None = None, tolerance: float | None = None) -> Bounds:
-        return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0),
-                            lambda deltas: self._epsilon_bounds(deltas, memory, tolerance))
+    def _epsilons(self, target_delta: Any) -> Bounds:
+        return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
     def _deltas(self, target_epsilon: Any, memory: Memory | None = None) -> Bounds:
         """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
@@ -156,7 +155,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
             mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
         return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
-    def _epsilon_bounds(self, deltas: np.ndarray, memory: Memory | None = None, tolerance: float | None = None) -> Bounds:
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
 
     def _delta_bounds(self, epsilons: np.ndarray, memory: Memory | None = None) -> Bounds:
@@ -260,15 +259,20 @@ class EdgeworthIntervalAccountant(_EventAccountant, TradeoffMethods, AnalysisMet
             return float(self._non_private)
         return finite_sample.delta_floor(self._compositions(), self._method)
 
-    def _epsilon_bounds(self, deltas: np.ndarray, memory: Memory | None = None, tolerance: float | None = None) -> Bounds:
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
-        return _bounds(whole.epsilon_bounds(self._pairs, deltas, tolerance or self._tolerance, memory))
+        return _bounds(whole.epsilon_bounds(self._pairs, deltas, self._tolerance))
 
     def _delta_bounds(self, epsilons: np.ndarray, memory: Memory | None = None) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
         return _bounds(whole.delta_bounds(self._pairs, epsilons, self._tolerance, memory))
+
+    def _reach(self, delta: float) -> float:
+        if self._non_private or not self._pairs.counts:
+            return float(np.inf if self._non_private else 0.0)
+        return whole.reach(self._pairs, delta) if self._bound == "spectral" else float(self._epsilons(delta).upper)
 
     def _knots(self, high: float, memory: Memory) -> list[Knots]:
         return whole.knots(self._pairs, high, memory) if self._bound == "spectral" and self._pairs.counts else []
@@ -325,7 +329,7 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
         """An estimate of delta at `target_epsilon`."""
         return _plain(self._deltas(target_epsilon).estimate)
 
-    def _epsilon_bounds(self, deltas: np.ndarray, memory: Memory | None = None, tolerance: float | None = None) -> Bounds:
+    def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         values = estimate.epsilons(self._compositions(), deltas, self._order, self._tilted)
         return Bounds(values, values, values)
 

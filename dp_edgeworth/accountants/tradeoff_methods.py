@@ -10,8 +10,6 @@ from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search import whole_curve
 from dp_edgeworth.search.answers import Memory
 
-_ROUGH = 0.05  # of the epsilon up to which a curve is looked at
-
 
 class TradeoffMethods(abc.ABC):
     """Trade-off curve, advantage and Gaussian parameter of an accountant with certified intervals."""
@@ -19,8 +17,8 @@ class TradeoffMethods(abc.ABC):
     _tolerance: float
 
     @abc.abstractmethod
-    def _epsilons(self, target_delta: Any, memory: Memory | None = None, tolerance: float | None = None) -> Any:
-        """Bounds of epsilon."""
+    def _reach(self, delta: float) -> float:
+        """About the epsilon at a delta."""
 
     @abc.abstractmethod
     def _deltas(self, target_epsilon: Any, memory: Memory | None = None) -> Any:
@@ -33,9 +31,8 @@ class TradeoffMethods(abc.ABC):
     def whole_curve(self) -> whole_curve.WholeCurve:
         """Certified delta of what is composed now, for many questions: what one of them has built serves the next."""
         memory = Memory()
-        return whole_curve.WholeCurve(lambda epsilons: self._deltas(epsilons, memory),
-                                   lambda delta: float(self._epsilons(delta, memory, tolerance=_ROUGH).upper),
-                                   lambda high: self._knots(high, memory))
+        return whole_curve.WholeCurve(lambda epsilons: self._deltas(epsilons, memory), self._reach,
+                                      lambda high: self._knots(high, memory))
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""

@@ -29,6 +29,11 @@ def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory
     return worst_case.delta_bounds(_known(pairs, exact=True), epsilons, tolerance, memory)
 
 
+def reach(pairs: PairSums, delta: float) -> float:
+    """About the epsilon at a delta, to know how far to look."""
+    return answers.reach(compositions(pairs, exact=False), delta)
+
+
 def knots(pairs: PairSums, high: float, memory: Memory) -> list[Knots]:
     """Tables of bounds of delta up to an epsilon, from lattices that earlier questions left in the memory."""
     return [] if pairs.has_classes else answers.knots(_known(pairs, exact=True).directions(), high, memory)

@@ -49,7 +49,7 @@ from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves
 
 _HEIGHTS, _RATES = np.linspace(0.1, 1.0, 10), np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # of the largest loss; of the tilt
 _ROOM = 1e-9  # rounding of the bounds of tails and copies, generously
-_GRID = 64  # heights
+_GRID, _FURTHEST = 64, 1e13  # heights; steps
 _LARGEST_COUNT = 1e12  # m (eta + 8 ulp) is far below 1
 
 Logs = tuple[np.ndarray, np.ndarray, np.ndarray]  # of a lower bound, an estimate, an upper bound
@@ -132,6 +132,8 @@ class LatticeSum:
     def light(self, epsilon: float) -> tuple[float, float]:
         """About log G and its slope; NaN where the table is not positive."""
         place = (epsilon - self.origin) / self.step
+        if not abs(place) < _FURTHEST:
+            return math.nan, math.nan
         number = math.floor(place)
         here, there = (float(self.table[(number + i) % len(self.table)]) for i in (0, 1))
         there *= math.exp(-self.tilt * self.step)
@@ -145,14 +147,18 @@ class LatticeSum:
 
     def _at(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """G is linear in e^eps between lattice points. Last d log G / d eps."""
-        number = np.floor((epsilons - self.origin) / self.step)
-        theta = np.clip(epsilons - (self.origin + self.step * number), 0.0, self.step)
+        with np.errstate(invalid="ignore"):
+            place = (epsilons - self.origin) / self.step
+            known = np.abs(place) < _FURTHEST  # beyond, floats are no lattice points any more: nothing is proved
+            number = np.floor(np.where(known, place, 0.0))
+            theta = np.clip(np.where(known, epsilons - (self.origin + self.step * number), 0.0), 0.0, self.step)
         here, there = self._knots(number), self._knots(number + 1.0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             mine = np.log(-np.expm1(theta - self.step)) - math.log(-math.expm1(-self.step))
             theirs = np.log(np.expm1(theta)) - math.log(math.expm1(self.step))
             lower, middle, upper = (np.logaddexp(a + mine, b + theirs) for a, b in zip(here, there, strict=True))
             slope = np.exp(theta) / math.expm1(self.step) * (np.exp(there[1] - middle) - np.exp(here[1] - middle))
+        lower, upper = np.where(known, lower, -np.inf), np.where(known, upper, np.inf)
         return lower, middle, upper, np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
 
     def _knots(self, numbers: np.ndarray) -> Logs:

@@ -7,7 +7,8 @@ the same P-mass and Q-mass, when mass is moved downwards with its P-mass or with
 keeps the order) its law may be replaced by
 
     above   every cell goes to both its bounds, these to the two lattice points around them, P-mass and Q-mass kept each time. Cells
-            without an upper bound are infinite: their Q-mass is added to the upper end, once per use.
+            without an upper bound are infinite: their Q-mass is added to the upper end, once per use. Cells without a lower bound, or
+            below a floor, go to their upper bound, Q-mass kept.
     below   every cell is put on its mean, a loss l. Of those in the lower half between y_k and y_{k+1} a share r_k goes to y_{k+1}, of
             those in the upper half a share s_k, the rest to y_k. With P-masses kept, q at l becomes q e^{y - l} at y. Let X_k and U_k be
             the sums of q (e^{y_{k+1} - l} - 1) over the lower and the upper half, V_k and W_k those of q (1 - e^{y_k - l}). If
@@ -66,8 +67,9 @@ class RoundedLeaves(NamedTuple):
     log_error: float
 
 
-def rounded_leaves(composition: Composition, step: float, log_tail: float) -> RoundedLeaves | None:
-    """Of every leaf up to e^{log_tail} may become infinite; None where a leaf has no cells, or too many."""
+def rounded_leaves(composition: Composition, step: float, log_tail: float, floor: float = -math.inf) -> RoundedLeaves | None:
+    """Of every leaf up to e^{log_tail} may become infinite, and losses below the floor are one; None where there are no cells, or too many.
+    """
     if not 0.0 < step < math.inf:
         raise ValueError(f"`step` must be positive and finite. Found {step!r}.")
     parts = _leaves(composition)
@@ -75,8 +77,8 @@ def rounded_leaves(composition: Composition, step: float, log_tail: float) -> Ro
         return None
     above, below, infinite, log_error = [], [], 0.0, 0.0
     for pllr, count in parts:
-        cells = _aligned(pllr, step, log_tail)
-        sides = None if cells is None else _rounded(*cells, step, log_tail)
+        cells = _aligned(pllr, step, log_tail, floor)
+        sides = None if cells is None else _rounded(*cells, step, log_tail, floor)
         if sides is None:
             return None
         above.append((sides[0], count))
@@ -107,12 +109,14 @@ def _extent(pllr: Pllr, log_tail: float) -> tuple[float, float, float] | None:
     return float(coarse.low[kept].min()), float(coarse.high[kept].max()), float(coarse.mean[heaviest])
 
 
-def _aligned(pllr: Pllr, step: float, log_tail: float) -> tuple[Cells, float] | None:
+def _aligned(pllr: Pllr, step: float, log_tail: float, floor: float = -math.inf) -> tuple[Cells, float] | None:
     """Cells between the lattice points and the middles between them, and the offset: a loss in the bulk. None where there are too many."""
     extent = _extent(pllr, log_tail)
-    if extent is None or not 2.0 * (extent[1] - extent[0]) / step < _MOST_CELLS:
+    if extent is None:
         return None
-    low, high, middle = extent
+    low, high, middle = max(extent[0], min(floor, extent[2] - _NEAR * step)), *extent[1:]
+    if not 2.0 * (high - low) / step < _MOST_CELLS:
+        return None
     offset = _between_atoms(pllr, step)
     if offset is None:
         offset = _bulk(pllr, middle, (low, high), step, log_tail)
@@ -134,12 +138,12 @@ def _below_it(loss: float, step: float) -> float:
     return loss - _HAIR * step - 4.0 * _OUTWARD * abs(loss)
 
 
-def _kept(cells: Cells, log_tail: float) -> np.ndarray:
-    """Cells whose losses have bounds; not those at the top that have a Q-mass of at most e^{log_tail} in all."""
+def _kept(cells: Cells, log_tail: float, floor: float = -math.inf) -> np.ndarray:
+    """Cells whose losses have bounds; not those at the top that have a Q-mass of at most e^{log_tail} in all, or below the floor."""
     order = np.argsort(-cells.high, kind="stable")
     top = np.empty(len(order))
     top[order] = np.cumsum(cells.q[order])
-    return np.isfinite(cells.low) & np.isfinite(cells.high) & ((top > math.exp(log_tail)) | (cells.high <= 0.0))
+    return np.isfinite(cells.low) & np.isfinite(cells.high) & (cells.high > floor) & ((top > math.exp(log_tail)) | (cells.high <= 0.0))
 
 
 def _bulk(pllr: Pllr, middle: float, ends: tuple[float, float], step: float, log_tail: float) -> float:
@@ -173,18 +177,17 @@ def _dropped(losses: np.ndarray, masses: np.ndarray, offsets: np.ndarray, step: 
     return np.asarray(dropped[0 if whole[0] else 1:].sum(axis=0) if whole[1] else dropped[0 if whole[0] else 1:-2].sum(axis=0))
 
 
-def _rounded(cells: Cells, offset: float, step: float, log_tail: float) -> tuple[Rounded, Rounded] | None:
+def _rounded(cells: Cells, offset: float, step: float, log_tail: float, floor: float = -math.inf) -> tuple[Rounded, Rounded] | None:
     """A leaf from above and from below; None where nothing is left of it."""
-    bounded = _kept(cells, log_tail)
+    bounded = _kept(cells, log_tail, floor)
     low, high, q = cells.low[bounded], cells.high[bounded], cells.q[bounded]
     if not len(q) or not q.sum() > 0.0:
         return None
     mean = np.minimum((cells.mean + cells.error)[bounded], high)
     share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
-    bottom = np.isinf(cells.low) & np.isfinite(cells.high)
-    lifted = cells.p[bottom] * np.exp(np.minimum(cells.high[bottom], 700.0))
+    bottom = np.isfinite(cells.high) & (np.isinf(cells.low) | (cells.high <= floor))
     infinite = float(cells.q[~bounded & ~bottom].sum())
-    masses = np.concatenate([q * (1.0 - share), q * share, lifted])
+    masses = np.concatenate([q * (1.0 - share), q * share, cells.q[bottom]])
     above = _above(np.concatenate([low, high, cells.high[bottom]]), masses, offset, step)
     below = _below(np.maximum((cells.mean - cells.error)[bounded], low), q, offset, step)
     return (Rounded(offset, *above[:2], infinite, cells.mass_error + EPSILON * (above[2] + 8.0)),

@@ -14,6 +14,7 @@ import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.proofs.chernoff import Chernoff
+from dp_edgeworth.proofs.contour import Contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import proved_deltas
 from dp_edgeworth.proofs.mirror import Mirrored
@@ -26,7 +27,17 @@ from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP = 1e-9
-_MOST_KNOTS, _MOST_CURVES = 30_000, 12
+_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES = 30_000, 12, 3, 5_000
+
+
+def reach(directions: Sequence[Composition], delta: float) -> float:
+    """About the epsilon at which delta(epsilon) is `delta`, or larger; any number will do."""
+    found = [0.0]
+    for composition in directions:
+        question = EpsilonOf(np.array([delta]), 1.0)
+        place, most = question.place(composition, composition, 0), float(question.begin(composition).upper[0])
+        found.append(most if place is None else min(1.05 * place.epsilon + 1.0 / max(place.slope, 1.0), most))
+    return max(found)
 
 
 class Memory:
@@ -36,11 +47,20 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._curves: dict[tuple[frozenset[tuple[Pllr, int]], float], list[Curve]] = {}
+        self._known: dict[tuple[frozenset[tuple[Pllr, int]], float], tuple[list[Curve], list[int]]] = {}
 
     def of(self, composition: Composition) -> list[Curve]:
         """What is known of this composition; may be added to."""
-        return self._curves.setdefault((frozenset(composition.counts.items()), composition.log_tail), [])
+        return self._entry(composition)[0]
+
+    def exhausted(self, composition: Composition) -> bool:
+        """Whether new curves were searched for so often that another search would find the same; counts."""
+        searches = self._entry(composition)[1]
+        searches.append(len(searches))
+        return len(searches) > _MOST_SEARCHES
+
+    def _entry(self, composition: Composition) -> tuple[list[Curve], list[int]]:
+        return self._known.setdefault((frozenset(composition.counts.items()), composition.log_tail), ([], []))
 
 
 def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
@@ -52,13 +72,13 @@ def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolera
       tolerance: width aimed at, absolute below epsilon 1, relative above.
       memory: curves of earlier questions.
     """
-    return _supremum(directions, EpsilonOf(deltas, tolerance), memory).falling(deltas)
+    return _supremum(directions, EpsilonOf(deltas, tolerance, hurried=memory is not None), memory).falling(deltas)
 
 
 def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta(epsilon), the larger of all directions."""
     targets = np.append(epsilons, _below_the_top(directions, epsilons))
-    return _supremum(directions, DeltaAt(targets, tolerance), memory).falling(targets).at(slice(len(epsilons)))
+    return _supremum(directions, DeltaAt(targets, tolerance, hurried=memory is not None), memory).falling(targets).at(slice(len(epsilons)))
 
 
 def knots(directions: Sequence[Composition], high: float, memory: Memory) -> list[Knots]:
@@ -122,6 +142,10 @@ def _one(composition: Composition, question: Question, floor: np.ndarray, memory
         left = question.open(found, floor)
         if not len(left):
             return found
+        if isinstance(curve, Contour) and curve.size > _MOST_FREQUENCIES and np.isfinite(found.upper[left]).all():
+            continue
         found = found.met(question.again(curve, composition, left, found, floor), left)
-    problem = Problem(composition, composition, made=curves)
-    return narrowed(problem, question, found, floor) if len(question.open(found, floor)) else found
+    left = question.open(found, floor)
+    if not len(left) or (memory.exhausted(composition) and np.isfinite(found.upper[left]).all()):
+        return found
+    return narrowed(Problem(composition, composition, made=curves), question, found, floor)

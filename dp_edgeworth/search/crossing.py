@@ -10,6 +10,7 @@ import numpy as np
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
 from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
@@ -40,6 +41,29 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
         more = proved_epsilons(curve, composition, deltas[again], (epsilons - drop)[again], epsilons[again], (epsilons + lift)[again])
         found = found.met(more, again)
     return found
+
+
+def tabled(curve: RoundedLattice, composition: Composition, deltas: np.ndarray, high: float) -> Proved:
+    """Many targets off a lattice: G is linear in e^eps between its points, so both bounds are inverted there, up to `high`."""
+    targets, slack = log_targets(composition, deltas, complement=False)
+    epsilons, _ = curve.knots(0.0, high)
+    epsilons = np.append(0.0, epsilons[epsilons > 0.0])
+    bounds = curve.bounds(epsilons)
+    low, middle, up = (_inverse(epsilons, table, goal) for table, goal in (
+        (bounds.lower, targets + slack), (bounds.estimate, targets), (bounds.upper, targets - slack)))
+    unit = _UNIT * np.maximum(middle, 1e-2)
+    return proved_epsilons(curve, composition, deltas, low - unit, middle, up + unit)
+
+
+def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Where a falling table crosses the targets; it is read as linear in e^eps."""
+    with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
+        values, goals, x = np.exp(np.minimum(logs, 0.0)), np.exp(np.minimum(targets, 0.0)), np.expm1(epsilons)
+        values = np.minimum.accumulate(values)
+        right = np.clip(np.searchsorted(-values, -goals, side="left"), 1, len(values) - 1)
+        share = (values[right - 1] - goals) / (values[right - 1] - values[right])
+        share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
+        return np.asarray(np.log1p(x[right - 1] + share * (x[right] - x[right - 1])))
 
 
 def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:

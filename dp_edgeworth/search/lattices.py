@@ -24,13 +24,15 @@ from dp_edgeworth.sums.composition import Composition
 _FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 15, 1 << 17, 5
 _LEVELS_APART = 10.0  # digits (base e) of delta that one tilt serves
 _RESERVE = 5.0  # of them to spare where one tilt serves more than one target
-_LARGEST_LEVEL = -0.7
+_LARGE_LEVELS = (-0.7, -2.0, -4.0, -6.0, -9.0, -13.0, -18.0)
 _LIGHT = 1e-7  # of the smallest delta may go to losses without a bound
 _FINEST, _COARSEST = 1e-12, 1e-5  # relative accuracy of G that periods are made for
 _MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; where widths say nothing; a little more than they say
 _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
+_PROBES = 5  # targets whose places are looked at
+_FAR, _LEAST_LOG = 40.0, -1500.0  # deviations; deltas below are not read off lattices
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
 
@@ -49,10 +51,12 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     if not places:
         return found
     log_tail = min(place.log_g for place in places) + math.log(_LIGHT) - math.log(problem.rest.total)
+    tops = [max(pllr.largest_kept(log_tail), 0.0) * count for pllr, count in problem.rest.counts.items()]
+    floor_of_losses = -1.01 * math.fsum(tops) - math.sqrt(problem.rest.gaussian_variance) * _FAR  # whatever else comes, below epsilon 0
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
     step, levels = max(_first_step(place, question.tolerance) for place in places), list[_Level]()
     for _ in range(_MOST_PASSES):
-        leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail)
+        leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail, floor_of_losses)
         if leaves is None:
             break
         levels = levels or [_level(leaves, place, question.tolerance, reserve) for place in places]
@@ -77,9 +81,9 @@ def _first_step(place: Place, tolerance: float) -> float:
     return min(fine if period / fine < _FEW_POINTS else period / _FIRST_POINTS, math.sqrt(12.0 * variance / total) + fine)
 
 
-def _leaves(composition: Composition, step: float, log_tail: float) -> RoundedLeaves | None:
+def _leaves(composition: Composition, step: float, log_tail: float, floor: float) -> RoundedLeaves | None:
     try:
-        return rounded_leaves(composition, step, log_tail)
+        return rounded_leaves(composition, step, log_tail, floor)
     except RuleTooLargeError:
         return None
 
@@ -88,8 +92,9 @@ def _places(problem: Problem, question: Question, found: Proved, left: np.ndarra
     """From the smallest delta that is open to the largest."""
     hardest = min(left, key=lambda i: question.log_delta(problem.whole, found, int(i)))
     current = without_rare(problem, question, found, int(hardest), math.log(_LIGHT)) if problem.rest.has_tail else problem
-    ends = [_place(question, problem, current, int(i)) for i in {int(left[0]), int(left[-1]), int(hardest)}]
-    known = [place for place in ends if place is not None]
+    some = {int(left[i]) for i in np.linspace(0, len(left) - 1, _PROBES).astype(int)} | {int(hardest)}
+    ends = [_place(question, problem, current, i) for i in some]
+    known = [place for place in ends if place is not None and place.log_g > _LEAST_LOG]
     if not known:
         return []
     logs = [place.log_g for place in known]
@@ -99,12 +104,15 @@ def _places(problem: Problem, question: Question, found: Proved, left: np.ndarra
 
 
 def _place(question: Question, problem: Problem, current: Problem, number: int) -> Place | None:
-    """Where a target is; one of 1 - delta is one of delta, too."""
+    """Where a target is; one of 1 - delta is served by the largest level of delta that there is at an epsilon above 0."""
     place = question.place(current.rest, problem.whole, number)
     if place is None or not place.complement:
         return place
-    level = min(math.log(max(-math.expm1(place.log_g), 1e-300)), _LARGEST_LEVEL)
-    return place_of_delta(current.rest, level, complement=False)
+    for level in _LARGE_LEVELS:
+        place = place_of_delta(current.rest, level, complement=False)
+        if place is not None and place.epsilon > 0.0:
+            return place
+    return None
 
 
 def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> _Level:

@@ -42,7 +42,7 @@ _FINER = (1.0, 1.0, 6.0, 36.0)
 _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
-_MOST_FAILURES = 3
+_MOST_FAILURES, _FEW_TARGETS = 3, 8
 _FEW_USES, _FEW_KINDS = 64, 3
 
 
@@ -252,12 +252,19 @@ TABLE = (
 _NARROWING = 10  # the first rows, which negligible leaves may have been in the way of
 
 
+def _is_good_enough(question: Question, found: Proved, floor: np.ndarray) -> bool:
+    """Whether what is open is not worth what takes long: it is narrow enough, or there is too much of it."""
+    left = question.open(found, floor, dear=True)
+    many = question.hurried or len(left) > _FEW_TARGETS
+    return not len(left) or (many and bool((np.isfinite(found.upper[left]) & (found.lower[left] > 0.0)).all()))
+
+
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
     """Row after row, as long as a target is open; a row that needs too large a rule proves nothing."""
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if method.applies(problem, question, found) and (not method.dear or len(question.open(found, floor, dear=True))):
+        if method.applies(problem, question, found) and not (method.dear and _is_good_enough(question, found, floor)):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:

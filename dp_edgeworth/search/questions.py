@@ -16,9 +16,11 @@ from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.convolution import Convolution
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_deltas, proved_epsilons
+from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.reduction import Reduced
-from dp_edgeworth.search.crossing import bisected, near
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
+from dp_edgeworth.search.crossing import bisected, near, tabled
 from dp_edgeworth.search.ladder import Place, place_at_epsilon, place_of_delta
 from dp_edgeworth.sums.composition import Composition
 
@@ -28,6 +30,7 @@ _LEAST_LOG = -700.0
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _WIDE, _FINEST = 1e-3, 1e-9  # relative
 _NO_FLOAT = 1e-320
+_FEW_TARGETS, _MOST_KNOTS = 4, 100_000  # fewer targets are found one by one; points of a lattice that are looked at for many
 _DEAR_WIDTHS = 8.0  # widths of delta up to so many times the one aimed at are left as they are
 
 
@@ -37,6 +40,7 @@ class Question(abc.ABC):
 
     targets: np.ndarray
     tolerance: float
+    hurried: bool = False  # one of many about the same curve: what takes long is for targets of which nothing is known
 
     @abc.abstractmethod
     def begin(self, composition: Composition) -> Proved:
@@ -148,6 +152,9 @@ class EpsilonOf(Question):
         if isinstance(inner, Convolution):
             finite = found.upper[numbers][np.isfinite(found.upper[numbers])]
             return bisected(curve, composition, deltas, float(finite.max(initial=1e-300)) if len(finite) == len(numbers) else 1e300)
+        most = float(found.upper[numbers].max())
+        if isinstance(curve, RoundedLattice) and len(numbers) > _FEW_TARGETS and most / curve.below.step < _MOST_KNOTS:
+            return tabled(curve, composition, deltas, most)
         own = deltas if number is None else self.targets[[number]]
         logs, middle = (log_targets(composition, part, complement=curve.complement, whole=curve.whole).logs for part in (deltas, own))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -163,6 +170,8 @@ class EpsilonOf(Question):
         return np.where(np.isfinite(high), low + 0.9 * (high - low), low + 1.0)
 
     def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        if isinstance(curve, Mirrored):  # good near epsilon 0 only, and long to search
+            return found.at(numbers)
         return bisected(curve, composition, self.targets[numbers], 1e300)
 
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:

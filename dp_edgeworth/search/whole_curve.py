@@ -22,7 +22,7 @@ _MU_WIDTH = 5e-5  # relative
 
 
 class WholeCurve(NamedTuple):
-    """Certified intervals of delta; about the epsilon of one delta; tables of delta up to an epsilon that was asked about."""
+    """Certified intervals of delta; about the epsilon of a delta; tables of delta up to an epsilon that was asked about."""
 
     deltas: DeltaIntervals
     epsilon: Callable[[float], float]

@@ -200,7 +200,7 @@ def test_what_became_infinite_is_paid_for() -> None:
     exact = float(closed(1.0, 1.5))
     assert found.above.bounds(np.array([1.5])).upper[0] < math.log(exact)  # the finite part alone would be false
     assert found.bounds(np.array([1.5])).upper[0] >= math.log(exact)
-    assert math.exp(found.log_infinite) >= 0.01
+    assert math.exp(found.leaves.log_infinite) >= 0.01
     leaves = rounded_leaves(Composition({subsample(GaussianShift(1.0), 0.5): 7}), 0.05, -5.0)
     assert leaves is not None
     assert leaves.log_infinite >= math.log(7.0 * leaves.above[0][0].infinite) and leaves.above[0][0].infinite > 0.0
@@ -213,7 +213,7 @@ def closed(mu: float, epsilon: float) -> mpf:
 def test_the_error_of_the_masses_moves_both_ends() -> None:
     found = composed(BY_NAME["gaussian"].composition, 1.0, 0.02, 2048, -40.0)
     assert found is not None
-    blurred = dataclasses.replace(found, log_error=found.log_error + 0.1).bounds(np.array([1.0]))
+    blurred = dataclasses.replace(found, leaves=found.leaves._replace(log_error=found.leaves.log_error + 0.1)).bounds(np.array([1.0]))
     plain = found.bounds(np.array([1.0]))
     assert blurred.upper[0] == pytest.approx(plain.upper[0] + 0.1, abs=1e-9) and blurred.lower[0] == pytest.approx(plain.lower[0] -
     0.1, abs=1e-12)
