@@ -28,6 +28,8 @@ from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
@@ -145,10 +147,10 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def _epsilons(self, target_delta: Any) -> Bounds:
         return self._answer("target_delta", target_delta, 1.0, (math.inf, 0.0), self._epsilon_bounds)
 
-    def _deltas(self, target_epsilon: Any) -> Bounds:
+    def _deltas(self, target_epsilon: Any, memory: Memory | None = None) -> Bounds:
         """At epsilons of either sign: both directions together are a mirror image, delta(eps) = 1 - e^eps + e^eps delta(-eps)."""
         epsilons = validation.array_in("target_epsilon", target_epsilon, -math.inf, math.inf)
-        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), self._delta_bounds)
+        found = self._answer("target_epsilon", np.abs(epsilons), math.inf, (1.0, 0.0), lambda sizes: self._delta_bounds(sizes, memory))
         low, outwards = np.minimum(epsilons, 0.0), (1.0 - 2e-15, 1.0, 1.0 + 2e-15)
         with np.errstate(under="ignore"):
             mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
@@ -177,7 +179,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def _epsilon_bounds(self, deltas: np.ndarray) -> Bounds:
         raise NotImplementedError
 
-    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+    def _delta_bounds(self, epsilons: np.ndarray, memory: Memory | None = None) -> Bounds:
         raise NotImplementedError
 
 
@@ -263,10 +265,18 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
             return finite_sample.epsilon_bounds(self._compositions(), deltas, self._method)
         return _bounds(whole.epsilon_bounds(self._pairs, deltas, self._tolerance))
 
-    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+    def _delta_bounds(self, epsilons: np.ndarray, memory: Memory | None = None) -> Bounds:
         if self._bound != "spectral":
             return finite_sample.delta_bounds(self._compositions(), epsilons, self._method)
-        return _bounds(whole.delta_bounds(self._pairs, epsilons, self._tolerance))
+        return _bounds(whole.delta_bounds(self._pairs, epsilons, self._tolerance, memory))
+
+    def _reach(self, delta: float) -> float:
+        if self._non_private or not self._pairs.counts:
+            return float(np.inf if self._non_private else 0.0)
+        return whole.reach(self._pairs, delta) if self._bound == "spectral" else float(self._epsilons(delta).upper)
+
+    def _knots(self, high: float, memory: Memory) -> list[Knots]:
+        return whole.knots(self._pairs, high, memory) if self._bound == "spectral" and self._pairs.counts else []
 
 
 def _bounds(found: Proved) -> Bounds:
@@ -308,6 +318,6 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
         values = estimate.epsilons(self._compositions(), deltas, self._order, self._tilted)
         return Bounds(values, values, values)
 
-    def _delta_bounds(self, epsilons: np.ndarray) -> Bounds:
+    def _delta_bounds(self, epsilons: np.ndarray, memory: Memory | None = None) -> Bounds:
         values = estimate.deltas(self._compositions(), epsilons, self._order, self._tilted)
         return Bounds(values, values, values)

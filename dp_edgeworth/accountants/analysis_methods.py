@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dp_accounting import privacy_accountant
 
 from dp_edgeworth.accountants import description
-from dp_edgeworth.intervals import Interval
-from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.intervals import Bounds, Interval
+from dp_edgeworth.proofs.tradeoff import Knots, gaussian_mu
+from dp_edgeworth.search import whole_curve
+from dp_edgeworth.search.answers import Memory
+from dp_edgeworth.sums.composition import Composition
 
 if TYPE_CHECKING:
     from dp_edgeworth.analysis.certificates import Certificate
@@ -29,8 +32,20 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
     _tolerance: float
 
     @abc.abstractmethod
-    def get_delta_interval(self, target_epsilon: Any) -> Interval:
-        """Certified lower and upper bounds of delta."""
+    def _deltas(self, target_epsilon: Any, memory: Memory | None = None) -> Bounds:
+        """Bounds of delta."""
+
+    @abc.abstractmethod
+    def _reach(self, delta: float) -> float:
+        """About the epsilon at a delta."""
+
+    @abc.abstractmethod
+    def _knots(self, high: float, memory: Memory) -> list[Knots]:
+        """Tables of delta up to an epsilon."""
+
+    @abc.abstractmethod
+    def _compositions(self) -> list[Composition]:
+        """One composition per direction."""
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -67,22 +82,29 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
 
         return html_report(self, path, target_delta=target_delta)
 
+    def whole_curve(self) -> whole_curve.WholeCurve:
+        """Certified delta of what is composed now, for many questions: what one of them has built serves the next."""
+        memory = Memory()
+        return whole_curve.WholeCurve(lambda epsilons: self._deltas(epsilons, memory), self._reach,
+                                      lambda high: self._knots(high, memory))
+
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""
-        return tradeoff.tradeoff(alpha, self.get_delta_interval, self.get_epsilon, self._tolerance)
+        return whole_curve.tradeoff(alpha, self.whole_curve(), self._tolerance)
 
     def get_advantage(self) -> float:
         """A proved upper bound of the total variation, the largest 1 - alpha - beta of any attack."""
-        return tradeoff.advantage(self.get_delta_interval).upper
+        return whole_curve.advantage(self.whole_curve()).upper
 
     def get_gdp_mu(self, min_alpha: float = 1e-10) -> float:
         """A proved upper bound of the smallest mu whose Gaussian trade-off is below the curve for error rates of at least `min_alpha`.
 
-        It says nothing about attacks with a smaller error rate of either kind. Infinite where at some of these false positive rates
-        no false negative rate above 0 is proved: the mechanism may be exposed with a probability as large as that, or its losses are
-        so large that the curve is below the resolution of floats. See `tradeoff.gdp_mu`.
+        It says nothing about attacks with a smaller error rate of either kind; of Gaussian noise alone it is mu itself. Infinite where
+        at some of these false positive rates no false negative rate above 0 is proved: the mechanism may be exposed with a probability
+        as large as that, or its losses are so large that the curve is below the resolution of floats. See `search.whole_curve`.
         """
-        return tradeoff.gdp_mu(self.get_delta_interval, self.get_epsilon, min_alpha).upper
+        found = whole_curve.gdp_mu(self.whole_curve(), min_alpha).upper
+        return min(found, gaussian_mu(self._compositions()))
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).

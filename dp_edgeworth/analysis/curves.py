@@ -17,7 +17,7 @@ from dp_edgeworth.analysis.rendering import COLOURS, Answer
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.search import whole_curve
 
 LEAST_ALPHA = 1e-10  # the error rates from which on `gdp_mu` is a bound
 _ROWS = 11  # of the table
@@ -103,6 +103,6 @@ def curves(event: dp_event.DpEvent | PrivacyAccountant, neighboring_relation: Ne
     last = accountant.get_epsilon(validation.probability("smallest_delta", smallest_delta))
     epsilon = np.linspace(0.0, (last or 1.0) if np.isfinite(last) else 100.0, points)
     alpha = np.linspace(0.0, 1.0, points)
-    deltas, epsilons = accountant.get_delta_interval, accountant.get_epsilon
-    return PrivacyCurves(epsilon, deltas(epsilon), alpha, tradeoff.tradeoff(alpha, deltas, epsilons, 1e-5),
-                         tradeoff.advantage(deltas).upper, tradeoff.gdp_mu(deltas, epsilons, LEAST_ALPHA).upper)
+    whole = accountant.whole_curve()
+    return PrivacyCurves(epsilon, whole.deltas(epsilon), alpha, whole_curve.tradeoff(alpha, whole, 1e-5),
+                         whole_curve.advantage(whole).upper, accountant.get_gdp_mu(LEAST_ALPHA))

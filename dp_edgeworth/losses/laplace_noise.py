@@ -82,7 +82,8 @@ class LaplaceShift(Pllr):
         x = np.linspace(0.0, mu, int(count) + 1)
         if isinstance(cuts, np.ndarray):
             x = np.unique(np.concatenate([[0.0], np.clip(0.5 * (cuts + mu), 0.0, mu), [mu]]))
-            x = np.append(x[:-1][np.diff(x) > 1e-9 * mu], mu)
+            lengths = np.diff(x)
+            x = np.append(x[:-1][lengths > 0.01 * np.median(lengths)], mu)  # the masses of slivers would be rounded
             x[0] = 0.0
         share = -0.5 * np.expm1(-np.diff(x))
         p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])

@@ -22,7 +22,9 @@ from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
 from dp_edgeworth.profiles import random_allocation
 from dp_edgeworth.proofs import renyi_bounds
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search import answers
+from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
@@ -32,16 +34,26 @@ _Ask = Callable[[list[Composition]], Proved]
 _Convert = Callable[[RenyiCurve], Proved]
 
 
-def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float) -> Proved:
+def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of epsilon at these deltas."""
-    return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance),
+    return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance, memory),
                    lambda curve: renyi_bounds.epsilon_bounds(curve, deltas))
 
 
-def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float) -> Proved:
+def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta at these epsilons, which are not negative."""
-    return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance),
+    return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance, memory),
                    lambda curve: renyi_bounds.delta_bounds(curve, epsilons))
+
+
+def reach(pairs: PairSums, delta: float) -> float:
+    """About the epsilon at a delta, to know how far to look."""
+    return answers.reach(compositions(pairs, exact=False), delta)
+
+
+def knots(pairs: PairSums, high: float, memory: Memory) -> list[Knots]:
+    """Tables of bounds of delta up to an epsilon, from lattices that earlier questions left in the memory."""
+    return [] if pairs.has_classes else answers.knots(_known(pairs, exact=True).directions(), high, memory)
 
 
 def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:

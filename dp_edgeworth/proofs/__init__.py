@@ -5,7 +5,8 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     theorem           what it needs                                      what it says                        where it was checked
     contour           a tilt, a period, frequencies, smoothing           log G within cut, alias, price      docs/proof-reading.md
     lattice           losses on one lattice, a tilt, points              log G, no cut                       the same
-    rounded_lattice   cells of every leaf, a step, a tilt, points        log G, second order in the step     tests/proofs only
+    rounded_lattice   leaves rounded to a lattice, a tilt, points        log G, second order in the step     tests/proofs only
+    mirror            a curve of the other direction                     delta, absolutely                   tests/proofs only
     convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md
     closed_form       Gaussians, one leaf, Laplace noise near the top    log delta and log(1 - delta)        the same
     chernoff          tilts                                              an upper end and a lower one        the same
@@ -16,6 +17,7 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     tradeoff          bounds of delta at some epsilons                   a band of the trade-off function    the same
 
     curve     what every theorem gives: `bounds(epsilons)`, certified bounds of log G at any epsilon
+    rounding  lemma: any loss on a lattice, from above and from below
     aliases   lemma: what a trapezoid sum adds to the curve that it is meant for
     lognormal_step    lemma: the Laplace transform of a log-normal step, with its quadrature error
     allocation_tails  lemma: what a sum of log-normal steps leaves out

@@ -36,6 +36,7 @@ from dp_edgeworth.sums.composition import Composition
 _MOST_LAPLACE = 1000  # so that 2^-m is a float
 _ERROR = 4e-12
 _UNIT = 32.0 * EPSILON
+_APART = 1e-5  # of epsilon: two points that a slope is read off
 _LONGEST_TAIL, _LONGEST_DEFICIT = 2000.0, 20.0
 LogFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -66,8 +67,17 @@ class ClosedForm(Curve):
         below = eps < self.start - 2.0 * shift
         lower = np.where(below & self.complement, -np.inf, np.nan_to_num(lower, nan=-np.inf, neginf=-np.inf))
         upper = np.where((below & (not self.complement)) | np.isnan(upper), 0.0, np.minimum(upper, 0.0))
-        slope = (logs[2] - logs[0]) / (2.0 * shift)
-        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=0.0, neginf=-np.inf), lower, upper), upper, slope)
+        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=0.0, neginf=-np.inf), lower, upper), upper, self._slope(inside))
+
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
+    def light(self, epsilon: float) -> tuple[float, float]:
+        inside = np.array([max(epsilon, self.start)])
+        return float(self.log_function(inside)[0]), float(self._slope(inside)[0])
+
+    def _slope(self, inside: np.ndarray) -> np.ndarray:
+        """About d log G / d epsilon, for those who search."""
+        apart = _APART * np.maximum(inside, _APART * self.scale)
+        return (self.log_function(inside + apart) - self.log_function(inside)) / apart
 
 
 def closed_forms(composition: Composition) -> tuple[ClosedForm, ClosedForm] | None:

@@ -145,7 +145,7 @@ def lattice_tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spaci
         np.ndarray, np.ndarray, float, float]:
     """The two tables of the module's header over all indices of y modulo n, and the bounds of their errors."""
     angle = 2.0 * math.pi / points * np.arange(len(log_terms))
-    here, further = _geometric(abs(tilt) * spacing, angle), _geometric((tilt + 1.0) * spacing, angle)
+    here, further = geometric(abs(tilt) * spacing, angle), geometric((tilt + 1.0) * spacing, angle)
     ends = -math.expm1(-spacing) * np.exp(-1j * angle) * here * further if tilt > 0 else np.exp(1j * angle) * np.conj(here)
     weights = np.full(len(angle), 2.0 / points)
     weights[0] = 1.0 / points
@@ -160,7 +160,7 @@ def lattice_tables(log_terms: np.ndarray, errors: np.ndarray, tilt: float, spaci
     return tables[0], tables[1], bounds[0], bounds[1]
 
 
-def _geometric(x: float, angle: np.ndarray) -> np.ndarray:
+def geometric(x: float, angle: np.ndarray) -> np.ndarray:
     """1 / (1 - e^{-x - i angle}), x > 0, without cancellation where both are small."""
     half = np.sin(0.5 * angle)
     return 1.0 / (-math.expm1(-x) + math.exp(-x) * (2.0 * half * half + 1j * np.sin(angle)))

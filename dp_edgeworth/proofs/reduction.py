@@ -74,6 +74,9 @@ class Reduced(Curve):
     def size(self) -> int:
         return self.curve.size
 
+    def light(self, epsilon: float) -> tuple[float, float]:
+        return self.curve.light(epsilon)
+
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         eps, shift, log_mass = np.atleast_1d(np.asarray(epsilons, float)), self.reduction.shift, self.reduction.log_mass
         here = self.curve.bounds(eps)

@@ -1,78 +1,195 @@
-"""Theorem: any losses, rounded to one lattice from above and from below, and composed there by FFT.
+"""Theorem: a sum of losses on one lattice, composed by FFT under a tilt; from there delta at every epsilon.
 
-A leaf is cut into cells (`losses/cells.py`): sets of outcomes whose losses lie in [low, high], with their P- and Q-masses. By the
-order of
-`convolution.py` (H rises when mass at l is moved to a < l < b so that its P-mass and its Q-mass stay what they are, when mass is moved
-upwards with its P-mass, and when mass is added; it falls when mass between two losses is put on one point with the same P-mass and
-Q-mass, when mass is moved downwards with its P-mass, and when mass is dropped; and convolution keeps the order) its law may be
-replaced by
+The losses of every leaf lie on a lattice of its own offset and one common step a (`rounding.py`), so Y lies on y_j = origin + j a. With
+a tilt c > 0, K(c) = log E_Q[e^{cY}], w_j = e^{c y_j - K} Q(Y = y_j) (the tilted law), n points and the period T = n a,
 
-    above   every cell goes to both its bounds, these to the two lattice points around them, P-mass and Q-mass kept each time. Cells
-            without an upper bound are infinite: their Q-mass is added to the upper end, once per use.
-    below   every cell is put on its mean, a loss l. Of those between the lattice points y_k and y_{k+1} let E_k, U_k and D_k be the
-    sums
-            of q e^{y_k - l}, q (e^{y_{k+1} - l} - 1) and q (1 - e^{y_k - l}). A share s_k of them goes to y_{k+1}, the rest to y_k. If
+    G(y_j) = e^{K - c y_j} sum_{i > 0} k_i w_{j+i},      k_i = e^{-c i a} (1 - e^{-i a}).
 
-                s_k U_k <= (1 - s_{k+1}) D_{k+1}        for every k,
+What an FFT of n points knows is w modulo n. Put in the place of w it gives, all terms being >= 0,
 
-            the joint mean of what comes to y_{k+1} from both sides is at least y_{k+1}, and is lowered to it. With P-masses kept, that
-            puts s_{k-1} e^{step} E_{k-1} + (1 - s_k) E_k on y_k. Any shares are made to obey by lowering them; good ones are those with
-            equality, found from the tails towards the bulk.
+    e^{K - c y_j} S_j = sum_{r in Z} (what belongs to r) >= G(y_j),    S_j = sum_{i > 0} k_i sum_{r} w_{j+i+rn},
 
-Both are second order in the step. The lattice of every leaf has an offset of its own, at its bulk, so that what hardly varies is hardly
-rounded. What is composed then is exact on its lattice: the theorem of `lattice.py`, whose characteristic functions are one FFT per leaf
-here, off by (16 + 8 log2 n) ulp of their sum of moduli, which is 1 (every one of log2 n butterflies rounds by a few ulp of moduli).
+and too much by at most
 
-Charged beside that: losses are moved outwards by 1e-14 of their size and of the offset's; masses: `Cells.mass_error` and (terms + 8)
-ulp
-per use, in the logarithm of both ends.
+    r < 0   1 / (e^{cT} - 1):  k_i <= e^{-c i a}, so Y = y_j + (i + rn) a counts at most e^{c r T} Q(Y) e^{c y_j - K}; add up over r.
+    r > 0   e^{K - c y_j} (kappa(c) + 1 / (T c (c+1))) P_c(Y >= y_j + T):  k(v) = e^{-cv} (1 - e^{-v}) rises to kappa(c) and falls, so
+            its values T apart add up to at most its maximum and a T-th of its integral.
+
+The tilted tail is bounded by cutting every leaf at a height b above its centre z: for all b and all s > 0
+
+    P_c(Y >= y) <= sum_i m_i P_c(L_i - z_i > b) + exp(sum_i m_i log E_c[e^{s (L_i - z_i)}; L_i - z_i <= b] - s (y - origin)),
+
+and 0 beyond the sum of the largest losses. S is one product of characteristic functions with the transform of k,
+
+    1 / (e^{ca + i theta} - 1) - 1 / (e^{(c+1) a + i theta} - 1),
+
+and one FFT. Between lattice points G is linear in e^eps (no loss lies between them), so it is known everywhere.
+
+Rounding. The computed characteristic function phi~ of a leaf is off by at most eta = (16 + 8 log2 n) ulp (every butterfly rounds by a
+few ulp of the sum of moduli, which is 1) and what its weights are off by. Both it and the true one are below r = |phi~| + eta, so that
+phi~^m, by repeated squaring, is off by at most 1.1 m (eta + 8 ulp) r^{m-1}, and a product of leaves by the sum of these, each times the
+r^m of the others. The last FFT and the kernel add (32 + 8 log2 n) ulp of the sum of the moduli.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
 
-from dp_edgeworth.losses.cells import Cells
-from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import EPSILON
-from dp_edgeworth.proofs.aliases import AliasBound
+from dp_edgeworth.proofs.aliases import log_kappa
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.proofs.lattice import LatticeContour, lattice_tables
-from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.proofs.lattice import geometric
+from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves
 
-_OUTWARD = 1e-14
-_MOST_KINDS, _MOST_USES, _LARGEST_STEP = 64, 1e9, 1.0
-_MOST_TURNS = 4  # of the period that one loss may take
-_COARSE = 0.05  # deviations: cells that show where the losses are
-_FINE, _CANDIDATES = 640, 16
+_HEIGHTS, _RATES = np.linspace(0.1, 1.0, 10), np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # of the largest loss; of the tilt
+_ROOM = 1e-9  # rounding of the bounds of tails and copies, generously
+_GRID, _FURTHEST = 64, 1e13  # heights; steps
+_LARGEST_COUNT = 1e12  # m (eta + 8 ulp) is far below 1
+
+Logs = tuple[np.ndarray, np.ndarray, np.ndarray]  # of a lower bound, an estimate, an upper bound
 
 
-class Rounded(NamedTuple):
-    """The law of one leaf on offset + step * (first, first + 1, ...): Q-masses; what is infinite of it; relative error of the
-    masses.
+class Tail(NamedTuple):
+    """P_c(Y >= y) <= min over rows of mass + e^{log_moment - rate (y - origin)}, and 0 for y - origin > largest."""
+
+    masses: np.ndarray
+    log_moments: np.ndarray
+    rates: np.ndarray
+    largest: float
+
+    def log_beyond(self, heights: np.ndarray) -> np.ndarray:
+        """log of the bound at y - origin, at most 0. It falls: of many heights those on a grid will do, each for all above it."""
+        if len(heights) > 2 * _GRID:
+            grid = np.linspace(float(heights.min()), float(heights.max()), _GRID)
+            return self.log_beyond(grid)[np.maximum(np.searchsorted(grid, heights, side="right") - 1, 0)]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            rows = np.logaddexp(np.log(self.masses), self.log_moments - heights[:, None, None] * self.rates[:, None])
+        return np.where(heights > self.largest, -np.inf, np.minimum(np.nanmin(rows, axis=(1, 2)) + _ROOM, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tilted:
+    """One leaf under the tilt: its weights at the multiples `numbers` of the step from its heaviest point, which is `centre`."""
+
+    log_weights: np.ndarray
+    numbers: np.ndarray
+    centre: float
+    log_moment: float
+    blur: float  # what all weights together are off by
+    size: float  # of the numbers that `centre` is made of
+
+    @functools.cached_property
+    def weights(self) -> np.ndarray:
+        return np.exp(self.log_weights)
+
+    @classmethod
+    def of(cls, part: Rounded, tilt: float, step: float) -> Tilted:
+        used = part.masses > 0.0
+        numbers = part.first + np.flatnonzero(used)
+        log_masses, moved = np.log(part.masses[used]), tilt * (part.offset + step * numbers)
+        joint = log_masses + moved
+        peak = float(joint.max())
+        weights = np.exp(joint - peak)
+        log_moment = peak + math.log(float(weights.sum()))
+        heaviest = int(numbers[np.argmax(weights)])
+        sizes = np.abs(log_masses) + 3.0 * np.abs(moved) + abs(log_moment) + 20.0
+        blur = 2.0 * EPSILON * float(weights @ sizes) / float(weights.sum())
+        return cls(joint - log_moment, numbers - heaviest, part.offset + step * heaviest, log_moment, blur,
+                   abs(part.offset) + step * abs(heaviest))
+
+
+@dataclasses.dataclass(frozen=True)
+class LatticeSum:
+    """One side of a composition under one tilt: the table of S with its error, and the tail that copies from above come from.
+
+    `shift` is what the origin and the place of an epsilon are off by, in all, but for the rounding of epsilon itself.
     """
 
-    offset: float
-    first: int
-    masses: np.ndarray
-    infinite: float
+    tilt: float
+    step: float
+    origin: float
+    shift: float
+    log_mgf: float
+    log_mgf_error: float
+    table: np.ndarray
     error: float
+    tail: Tail | None
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
+        """The theorem at every epsilon; without a tail nothing from below."""
+        shift = self.shift + 8.0 * EPSILON * (np.abs(epsilons) + abs(self.origin))
+        _, middle, _, slope = self._at(epsilons)
+        upper = self._at(epsilons - shift)[2]
+        lower = self._at(epsilons + shift)[0] if self.tail is not None else np.full(len(epsilons), -np.inf)
+        return LogBounds(lower, middle, upper, slope)
+
+    def light(self, epsilon: float) -> tuple[float, float]:
+        """About log G and its slope; NaN where the table is not positive."""
+        place = (epsilon - self.origin) / self.step
+        if not abs(place) < _FURTHEST:
+            return math.nan, math.nan
+        number = math.floor(place)
+        here, there = (float(self.table[(number + i) % len(self.table)]) for i in (0, 1))
+        there *= math.exp(-self.tilt * self.step)
+        theta = (place - number) * self.step
+        share = math.expm1(theta) / math.expm1(self.step)
+        total = here + share * (there - here)
+        if not total > 0.0:
+            return math.nan, math.nan
+        base = self.log_mgf - self.tilt * (self.origin + self.step * number)
+        return base + math.log(total), math.exp(theta) / math.expm1(self.step) * (there - here) / total
+
+    def _at(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """G is linear in e^eps between lattice points. Last d log G / d eps."""
+        with np.errstate(invalid="ignore"):
+            place = (epsilons - self.origin) / self.step
+            known = np.abs(place) < _FURTHEST  # beyond, floats are no lattice points any more: nothing is proved
+            number = np.floor(np.where(known, place, 0.0))
+            theta = np.clip(np.where(known, epsilons - (self.origin + self.step * number), 0.0), 0.0, self.step)
+        here, there = self._knots(number), self._knots(number + 1.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            mine = np.log(-np.expm1(theta - self.step)) - math.log(-math.expm1(-self.step))
+            theirs = np.log(np.expm1(theta)) - math.log(math.expm1(self.step))
+            lower, middle, upper = (np.logaddexp(a + mine, b + theirs) for a, b in zip(here, there, strict=True))
+            slope = np.exp(theta) / math.expm1(self.step) * (np.exp(there[1] - middle) - np.exp(here[1] - middle))
+        lower, upper = np.where(known, lower, -np.inf), np.where(known, upper, np.inf)
+        return lower, middle, upper, np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
+
+    def _knots(self, numbers: np.ndarray) -> Logs:
+        """At the lattice points with these numbers."""
+        points = len(self.table)
+        period = self.step * points
+        height = self.step * numbers
+        base = self.log_mgf - self.tilt * (self.origin + height)
+        off = self.log_mgf_error + 4.0 * EPSILON * (abs(self.log_mgf) + self.tilt * (abs(self.origin) + np.abs(height)))
+        values = self.table[np.mod(numbers, points).astype(np.int64)]
+        copies = math.log(-math.expm1(-max(self.tilt * period, 1e-300)))
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore", over="ignore"):
+            # A table that is negative beyond its error has one that was not charged: then nothing is proved.
+            upper = np.where(values >= -self.error, base + off + np.log(np.maximum(values + self.error, 0.0)), np.inf)
+            middle = base + np.log(np.maximum(values, 0.0))
+            if self.tail is None:
+                return middle, middle, upper
+            most = math.exp(float(log_kappa(np.array(self.tilt)))) + 1.0 / (period * self.tilt * (self.tilt + 1.0))
+            right = most * np.exp(self.tail.log_beyond(height + period)) * (1.0 + _ROOM)
+            lower = base - off + np.log(np.maximum(values - self.error - right, 0.0))
+            lower = lower + np.log1p(-np.exp(np.minimum(-self.tilt * period - copies + _ROOM - lower, 0.0)))
+        return np.where(np.isnan(lower) | (values < -self.error), -np.inf, lower), middle, upper
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundedLattice(Curve):
-    """The composition from above and from below; log of the infinite mass and the error of the logarithm that are charged."""
+    """The composition from above and from below, and the rounded leaves that both are sums of."""
 
-    above: LatticeContour
-    below: LatticeContour
-    log_infinite: float
-    log_error: float
+    leaves: RoundedLeaves
+    above: LatticeSum
+    below: LatticeSum
 
     theorem = "rounded lattice"
 
@@ -85,206 +202,101 @@ class RoundedLattice(Curve):
         return 16
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
-        up, down = self.above.bounds(epsilons), self.below.bounds(epsilons)
-        upper, lower = np.logaddexp(up.upper + self.log_error, self.log_infinite), down.lower - self.log_error
+        eps = np.atleast_1d(np.asarray(epsilons, float))
+        up, down = self.above.bounds(eps), self.below.bounds(eps)
+        off, log_infinite = self.leaves.log_error, self.leaves.log_infinite
+        upper, lower = np.logaddexp(up.upper + off, log_infinite), down.lower - off
         with np.errstate(invalid="ignore"):
-            middle = np.where(np.isfinite(down.estimate), 0.5 * (up.estimate + down.estimate), up.estimate)
+            # rounding up spreads a loss by a^2 / 6, rounding down takes a^2 / 12 away
+            middle = np.where(np.isfinite(down.estimate), (up.estimate + 2.0 * down.estimate) / 3.0, up.estimate)
         lower = np.minimum(lower, upper)
-        return LogBounds(lower, np.clip(middle, lower, upper), upper, up.slope)
+        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper, up.slope)
+
+    def knots(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+        """Epsilons from low to high between which a bound from below is linear in e^eps; where to ask `bounds` for its values there.
+
+        The law below, moved down to a little below its lattice points, with Q-masses kept, lives on these epsilons exactly, and so its
+        curve is linear between them. It has at least what the law itself has at epsilons that are larger by what all were moved.
+        """
+        law = self.below
+        numbers = np.arange(math.floor((low - law.origin) / law.step), math.ceil((high - law.origin) / law.step) + 1.0)
+        points = law.origin + law.step * numbers
+        off = law.shift + 8.0 * EPSILON * (np.abs(points) + abs(law.origin) + law.step)
+        return points - 2.0 * off, points + 8.0 * off
+
+    def light(self, epsilon: float) -> tuple[float, float]:
+        (above, slope), (below, _) = self.above.light(epsilon), self.below.light(epsilon)
+        return (above + 2.0 * below) / 3.0 if math.isfinite(below) else above, slope
 
 
-def rounded_lattice(composition: Composition, tilt: float, step: float, points: int, others: np.ndarray,
-                    log_tail: float) -> RoundedLattice | None:
-    """The theorem with a step, n points, a tilt c > 0 and tilts for the aliases; of every leaf up to e^{log_tail} may become infinite.
-
-    None where a leaf has no cells, or too many.
-    """
-    _check(tilt, step, points, others)
-    rounded = rounded_leaves(composition, step, points, log_tail)
-    return None if rounded is None else sum_of_rounded(rounded, tilt, step, points, others)
-
-
-class RoundedLeaves(NamedTuple):
-    """All leaves with their counts, from above and from below; log of what is infinite and the error of logarithms in all."""
-
-    above: list[tuple[Rounded, int]]
-    below: list[tuple[Rounded, int]]
-    log_infinite: float
-    log_error: float
+def rounded_lattice(leaves: RoundedLeaves, tilt: float, points: int) -> RoundedLattice:
+    """The theorem with a tilt c > 0 and n points, for the sum of leaves that were rounded to one step."""
+    if not (0.0 < tilt < math.inf and points >= 16):
+        raise ValueError(f"A rounded lattice needs a positive tilt and 16 points. Found {tilt}, {points}.")
+    above = lattice_sum([(Tilted.of(part, tilt, leaves.step), count) for part, count in leaves.above], tilt, leaves.step, points)
+    below = [(Tilted.of(part, tilt, leaves.step), count) for part, count in leaves.below]
+    lower = dataclasses.replace(lattice_sum(below, tilt, leaves.step, points), tail=tail(below, tilt, leaves.step))
+    return RoundedLattice(leaves, above, lower)
 
 
-def _check(tilt: float, step: float, points: int, others: np.ndarray) -> None:
-    if not (tilt > 0.0 and 0.0 < step < math.inf and points >= 16 and (others > 0.0).all()):
-        raise ValueError(f"Rounding needs positive tilts, a step and 16 points. Found {tilt}, {others}, {step}, {points}.")
-
-
-def sum_of_rounded(rounded: RoundedLeaves, tilt: float, step: float, points: int, others: np.ndarray) -> RoundedLattice:
-    """The sum of leaves that were rounded to this step, with n points, a tilt c > 0 and tilts for the aliases."""
-    _check(tilt, step, points, others)
-    upper, lower = (lattice_sum(side, tilt, step, points, others) for side in (rounded.above, rounded.below))
-    return RoundedLattice(upper, lower, rounded.log_infinite, rounded.log_error)
-
-
-def rounded_leaves(composition: Composition, step: float, points: int, log_tail: float) -> RoundedLeaves | None:
-    """Of every leaf up to e^{log_tail} may become infinite; None where a leaf has no cells, or too many."""
-    parts = _leaves(composition)
-    if len(parts) > _MOST_KINDS or composition.total > _MOST_USES or step > _LARGEST_STEP:
-        return None
-    above, below, infinite, log_error = [], [], 0.0, 0.0
-    for pllr, count in parts:
-        cells = _aligned(pllr, step, points, log_tail)
-        sides = None if cells is None else _rounded(*cells, step, log_tail)
-        if sides is None:
-            return None
-        above.append((sides[0], count))
-        below.append((sides[1], count))
-        infinite += count * sides[0].infinite
-        log_error += count * max(side.error for side in sides)
-    return RoundedLeaves(above, below, math.log(infinite * (1.0 + 1e-9)) if infinite > 0.0 else -math.inf, 1.01 * log_error)
-
-
-def _leaves(composition: Composition) -> list[tuple[Pllr, int]]:
-    """The leaves and their counts; Gaussians are one."""
-    leaves = [(pllr, count) for pllr, count in composition.counts.items() if pllr.gaussian_variance is None]
-    if composition.gaussian_variance > 0.0:
-        leaves.append((GaussianShift(math.sqrt(composition.gaussian_variance)), 1))
-    return leaves
-
-
-def _aligned(pllr: Pllr, step: float, points: int, log_tail: float) -> tuple[Cells, float] | None:
-    """Cells between the lattice points and the middles between them, and the offset: a loss in the bulk. None where there are too
-    many.
-    """
-    coarse = pllr.cells(_COARSE, log_tail)
-    if coarse is None:
-        return None
-    kept = _kept(coarse, log_tail)
-    low, high = float(coarse.low[kept].min()), float(coarse.high[kept].max())
-    if not (high - low) / step < _MOST_TURNS * points:
-        return None
-    offset = _bulk(pllr, float(coarse.mean[np.argmax(np.where(kept, coarse.q, -1.0))]), step, log_tail)
-    first, last = math.floor(2.0 * (low - offset) / step), math.ceil(2.0 * (high - offset) / step)
-    cells = pllr.cells(offset + 0.5 * step * np.arange(first, last + 1), log_tail)
-    return None if cells is None else (cells, offset)
-
-
-def _kept(cells: Cells, log_tail: float) -> np.ndarray:
-    """Cells whose losses have bounds; not those at the top that have a Q-mass of at most e^{log_tail} in all."""
-    order = np.argsort(-cells.high, kind="stable")
-    top = np.empty(len(order))
-    top[order] = np.cumsum(cells.q[order])
-    return np.isfinite(cells.low) & np.isfinite(cells.high) & ((top > math.exp(log_tail)) | (cells.high <= 0.0))
-
-
-def _bulk(pllr: Pllr, middle: float, step: float, log_tail: float) -> float:
-    """The offset near the heaviest loss with which rounding down drops the least mass there. Any offset is valid."""
-    fine = pllr.cells(middle + step * np.linspace(-8.0, 8.0, _FINE + 1), log_tail)
-    if fine is None:
-        return middle
-    near = np.isfinite(fine.low) & np.isfinite(fine.high) & (np.abs(fine.mean - middle) < 8.0 * step) & (fine.q > 0.0)
-    losses, masses, best = fine.mean[near], fine.q[near], middle
-    for width in (0.5, 0.5 / _CANDIDATES) if near.any() else ():
-        candidates = best + step * np.linspace(-width, width, _CANDIDATES)
-        best = float(candidates[np.argmax([_below(losses, masses, float(offset), step)[1].sum() for offset in candidates])])
-    return best
-
-
-def _rounded(cells: Cells, offset: float, step: float, log_tail: float) -> tuple[Rounded, Rounded] | None:
-    """A leaf from above and from below; None where nothing is left of it."""
-    bounded = _kept(cells, log_tail)
-    low, high, q = cells.low[bounded], cells.high[bounded], cells.q[bounded]
-    if not len(q) or not q.sum() > 0.0:
-        return None
-    error = cells.mass_error + EPSILON * (len(q) + 8.0)
-    mean = np.minimum((cells.mean + cells.error)[bounded], high)
-    share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
-    bottom = np.isinf(cells.low) & np.isfinite(cells.high)
-    lifted = cells.p[bottom] * np.exp(np.minimum(cells.high[bottom], 700.0))
-    infinite = float(cells.q[~bounded & ~bottom].sum())
-    masses = np.concatenate([q * (1.0 - share), q * share, lifted])
-    above = _above(np.concatenate([low, high, cells.high[bottom]]), masses, offset, step)
-    below = _below(np.maximum((cells.mean - cells.error)[bounded], low), q, offset, step)
-    return Rounded(offset, *above, infinite, error), Rounded(offset, *below, 0.0, error)
-
-
-def _above(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray]:
-    """Losses on the two lattice points around them."""
-    gaps = losses - offset + _OUTWARD * (np.abs(losses) + abs(offset))
-    k = np.floor(gaps / step)
-    inside = np.clip(gaps - k * step, 0.0, step)
-    up = masses * np.minimum(-np.expm1(-inside) / -math.expm1(-step) * (1.0 + 4.0 * EPSILON), 1.0)
-    first = int(k.min())
-    place, count = (k - first).astype(np.int64), int(k.max()) - first + 2
-    return first, np.bincount(place, masses - up, count) + np.bincount(place + 1, up, count)
-
-
-def _below(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray]:
-    """Losses on the two lattice points around them, as the module's header has it."""
-    gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset))
-    k = np.floor(gaps / step)
-    rest = np.clip(gaps - k * step, 0.0, step)
-    first = int(k.min())
-    place, count = (k - first).astype(np.int64), int(k.max()) - first + 1
-    kept = np.bincount(place, masses * np.exp(-rest), count)
-    up = np.bincount(place, masses * np.expm1(step - rest), count)
-    down = np.bincount(place, masses * -np.expm1(-rest), count)
-    shares = _shares(up, down, int(np.argmax(kept)))
-    shares[-1] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(up[:-1] > 0.0, (1.0 - shares[1:]) * down[1:] / up[:-1], 1.0)
-    shares[:-1] = np.minimum(shares[:-1], most * (1.0 - 4.0 * EPSILON * (len(losses) + 8.0)))
-    return first, np.append((1.0 - shares) * kept, 0.0) + np.append(0.0, shares * kept * math.exp(step))
-
-
-def _shares(up: np.ndarray, down: np.ndarray, bulk: int) -> np.ndarray:
-    """Shares with equality as far as they lie in [0, 1]: from above down to the bulk, and from below up to it."""
-    rise, fall, count = up.tolist(), down.tolist(), len(up)
-    shares = [0.0] * count
-    for k in range(count - 2, bulk - 1, -1):
-        most = (1.0 - shares[k + 1]) * fall[k + 1]
-        shares[k] = 1.0 if most >= rise[k] else most / rise[k]
-    share = 1.0
-    for k in range(bulk):
-        lowered = share * rise[k - 1] if k > 0 else 0.0
-        share = 1.0 - lowered / fall[k] if lowered < fall[k] else 0.0
-        shares[k] = share
-    return np.array(shares)
-
-
-def lattice_sum(parts: list[tuple[Rounded, int]], tilt: float, step: float, points: int, others: np.ndarray) -> LatticeContour:
-    """The theorem of `lattice.py` for the sum of laws that are lattice laws to the last bit."""
-    log_terms, errors = np.zeros(points // 2 + 1, complex), np.zeros(points // 2 + 1)
-    log_mgf, log_mgf_error, origin, size = 0.0, 0.0, 0.0, 0.0
-    other_logs = np.zeros(len(others))
-    rounding = EPSILON * (16.0 + 8.0 * math.log2(points))
+def lattice_sum(parts: list[tuple[Tilted, int]], tilt: float, step: float, points: int) -> LatticeSum:
+    """The table of S for the sum of leaves with these counts; without a tail."""
+    if max(count for _, count in parts) > _LARGEST_COUNT:
+        raise ValueError(f"A lattice sum takes counts up to {_LARGEST_COUNT:g}. Found {max(count for _, count in parts)}.")
+    product, bound, error = np.ones(points // 2 + 1, complex), np.ones(points // 2 + 1), np.zeros(points // 2 + 1)
+    transform_error = EPSILON * (16.0 + 8.0 * math.log2(points))
     for part, count in parts:
-        numbers = part.first + np.arange(len(part.masses))
-        used = part.masses > 0.0
-        numbers, log_masses = numbers[used], np.log(part.masses[used])
-        losses = part.offset + step * numbers
-        for i, c in enumerate(others):
-            other_logs[i] += count * _log_sum(log_masses + c * losses)
-        joint = log_masses + tilt * losses
-        own = _log_sum(joint)
-        weights = np.exp(joint - own)
-        centre = int(numbers[np.argmax(weights)])
-        phi = np.conj(fft.rfft(np.bincount((numbers - centre) % points, weights, points)))
-        modulus = np.minimum(np.log(np.maximum(np.abs(phi), rounding)), 0.0)
-        log_terms += count * (modulus + 1j * np.angle(phi))
-        # of the FFT, of the weights (exponents are rounded by their size), of the products with the count
-        blur = rounding + 4.0 * EPSILON * float(weights @ (np.abs(joint) + np.abs(own) + 4.0))
-        errors += count * (2.0 * blur * np.exp(-modulus) + 8.0 * EPSILON)
-        log_mgf += count * own
-        log_mgf_error += count * (blur + 8.0 * EPSILON * (1.0 + abs(own)))
-        origin += count * (part.offset + step * centre)
-        size += count * float(np.abs(losses).max() + abs(part.offset))
-    shift = 8.0 * EPSILON * size
-    tables = lattice_tables(log_terms, errors + 2.0 * tilt * shift, tilt, step, points)
-    tilts, log_bounds = np.append(others, 0.0), np.append(other_logs + others * shift + 1e-9 * (1.0 + np.abs(other_logs)), 1e-9)
-    aliases = AliasBound(tilts, log_bounds, tilt, log_mgf, step * points)
-    return LatticeContour(tilt, log_mgf, log_mgf_error + tilt * shift, step, origin, shift, *tables, aliases)
+        phi = fft.rfft(np.bincount(part.numbers % points, part.weights, points))
+        eta = transform_error + part.blur
+        most = np.abs(phi) + eta
+        rest, power = _power(most, count - 1), _power(phi, count)
+        error = error * (rest * most) + bound * rest * (1.1 * count * (eta + 8.0 * EPSILON))
+        bound, product = bound * (rest * most), product * power
+    kernel = _kernel(tilt * step, step, points)
+    terms = product * kernel
+    off = float((2.0 / points) * (error @ np.abs(kernel) + (transform_error + 16.0 * EPSILON) * np.abs(terms).sum()))
+    log_mgf = math.fsum(count * part.log_moment for part, count in parts)
+    log_mgf_error = math.fsum(count * (part.blur + EPSILON * (20.0 + abs(part.log_moment))) for part, count in parts)
+    shift = 4.0 * EPSILON * math.fsum(count * part.size for part, count in parts)
+    return LatticeSum(tilt, step, math.fsum(count * part.centre for part, count in parts), shift, log_mgf, log_mgf_error + tilt * shift,
+                      fft.irfft(terms, points), 1.01 * off, None)
 
 
-def _log_sum(logs: np.ndarray) -> float:
-    peak = float(logs.max())
-    return peak + math.log(float(np.exp(logs - peak).sum()))
+def tail(parts: list[tuple[Tilted, int]], tilt: float, step: float) -> Tail:
+    """The bound of the module's header, at some heights and rates."""
+    most = max(float(part.numbers[-1]) for part, _ in parts) * step
+    heights, rates = most * _HEIGHTS, tilt * _RATES
+    masses, log_moments = np.zeros(len(heights)), np.zeros((len(rates), len(heights)))
+    for part, count in parts:
+        z = step * part.numbers
+        place = np.searchsorted(z, heights, side="right")
+        masses += count * np.append(np.cumsum(part.weights[::-1])[::-1], 0.0)[place]
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            moments = np.cumsum(np.exp(part.log_weights + rates[:, None] * z), axis=1)
+            log_moments += count * np.log(moments[:, place - 1])
+    with np.errstate(over="ignore"):
+        masses = masses * (1.0 + _ROOM)
+    uses = float(sum(count for _, count in parts))
+    largest = math.fsum(count * float(part.numbers[-1]) for part, count in parts) * step
+    return Tail(masses, log_moments + uses * 1e-12 * (1.0 + np.abs(log_moments) / uses), rates, largest * (1.0 + 1e-12))
+
+
+def _power(base: np.ndarray, exponent: int) -> np.ndarray:
+    """By repeated squaring."""
+    result = np.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+@functools.lru_cache(maxsize=4)
+def _kernel(x: float, step: float, points: int) -> np.ndarray:
+    """sum_{i > 0} k_i e^{i theta_l i} at theta_l = 2 pi l / n, x = c a."""
+    angle = 2.0 * math.pi / points * np.arange(points // 2 + 1)
+    both: np.ndarray = np.conj(geometric(x, angle) * geometric(x + step, angle))
+    kernel: np.ndarray = -math.expm1(-step) * math.exp(-x) * np.exp(1j * angle) * both
+    return kernel

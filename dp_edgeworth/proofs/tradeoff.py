@@ -1,4 +1,4 @@
-"""Theorem: the f-DP trade-off curve with its certified band, from certified intervals of delta(epsilon).
+"""Theorem: the f-DP trade-off curve with its certified band, from certified bounds of delta(epsilon).
 
 With t = e^epsilon >= 1 let g(t) = delta(log t), the larger of both directions. A mechanism is (epsilon, g)-DP for all
 epsilon exactly if it is f-DP for (Dong, Roth and Su, "Gaussian Differential Privacy", Proposition 2.12)
@@ -22,28 +22,50 @@ second monotone. So
 
     f(alpha) <= max over the vertices (t_v, l_v) of l of max(0, 1 - l_v - t_v alpha, (1 - l_v - alpha) / t_v).
 
-The gap shrinks like the square of the distance between the t_i (a sandwich algorithm): the vertex that decides the
-upper curve at some alpha is the next t at which delta is asked.
+Where lower bounds l_i belong to one law, whose own curve is linear in t between the t_i (`Knots`), the chords of the l_i are a bound,
+too, and the vertices are the points themselves.
+
+Gaussian parameter. The smallest mu with G_mu <= f wherever both errors are at least some alpha_0 is the largest
+Phi^-1(1 - alpha) - Phi^-1(f(alpha)), alpha_0 <= alpha <= f(alpha): both curves are symmetric. On a linear piece of the lower polygon,
+polygon minus G_mu is concave (G_mu is convex), so for the upper end it is enough to compare at the ends of the pieces.
+
+Rounding: g + t alpha is a sum of positive numbers, off by 4 ulp of itself; it is moved outwards by that, and what is left of 1 by one
+float.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from dp_edgeworth import validation
 from dp_edgeworth.intervals import Interval
+from dp_edgeworth.sums.composition import Composition
 
 DeltaIntervals = Callable[[np.ndarray], Any]
 """Certified intervals of delta for an array of epsilons: anything with `lower`, `estimate` and `upper` arrays."""
-EpsilonUppers = Callable[[np.ndarray], np.ndarray]
-_ROUNDING = 8.0 * np.finfo(float).eps
+_EPS = float(np.finfo(float).eps)
+_ROUNDING = 8.0 * _EPS
 _LARGEST_EPSILON = 700.0
-_MOST_POINTS = 2_000
+_AT_ONCE = 2_000_000
+
+
+class Knots(NamedTuple):
+    """Bounds of delta at epsilons between which the lower one is linear in e^eps, from 0 or below on; nothing is known of the rest."""
+
+    epsilons: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def band(self, alpha: np.ndarray) -> Interval:
+        """The band at every alpha; beyond the last epsilon delta is at least 0."""
+        t = np.exp(self.epsilons)
+        upper, _ = _largest(alpha, np.append(t, t[-1]), np.append(self.lower, 0.0), 1.0)
+        lower, _ = _largest(alpha, t, self.upper, -1.0)
+        return _inside(alpha, lower, upper, 0.5 * (lower + upper))
 
 
 class Sandwich:
@@ -109,22 +131,42 @@ class Sandwich:
         """The band at every alpha, and the epsilon whose refinement would narrow it there."""
         t = np.exp(self.epsilons)
         vertices, floor = self.vertices()
-        upper, best = _largest(alpha, vertices, floor)
-        lower, _ = _largest(alpha, t, self.upper)
-        estimate, _ = _largest(alpha, t, self.estimate)
-        lower = np.maximum(lower - _ROUNDING, 0.0)
-        upper = np.minimum(upper + _ROUNDING, 1.0 - alpha)
-        band = Interval(lower, np.clip(estimate, lower, upper), np.maximum(upper, lower))  # type: ignore[arg-type]
-        return band, np.log(vertices[best])
+        upper, best = _largest(alpha, vertices, floor, 1.0)
+        lower, _ = _largest(alpha, t, self.upper, -1.0)
+        estimate, _ = _largest(alpha, t, self.estimate, 0.0)
+        return _inside(alpha, lower, upper, estimate), np.log(vertices[best])
+
+    def separations(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For those of the alphas that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
+        the epsilons whose refinement would narrow them.
+        """
+        band, epsilons = self.curves(alpha)
+        relevant = alpha <= band.upper
+        relevant[0] = True
+        upper, lower = (np.maximum(_separation(alpha[relevant], np.asarray(end)[relevant]), 0.0) for end in (band.lower, band.upper))
+        return alpha[relevant], lower * (1.0 - 1e-12), upper * (1.0 + 1e-12), epsilons[relevant]
 
 
-def _largest(alpha: np.ndarray, t: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i), and the i where it is attained."""
-    a, rest = alpha[:, None], 1.0 - g
-    with np.errstate(over="ignore"):
-        values = np.maximum(rest - t * a, (rest - a) / t)
-    best = values.argmax(axis=1)
-    return np.maximum(values[np.arange(len(alpha)), best], 0.0), best
+def _inside(alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray, estimate: np.ndarray) -> Interval:
+    """0 <= f(alpha) <= 1 - alpha; the latter is rounded up."""
+    lower, upper = np.maximum(lower, 0.0), np.minimum(upper, np.nextafter(1.0 - alpha, 2.0))
+    upper = np.maximum(upper, lower)
+    return Interval(lower, np.clip(estimate, lower, upper), upper)  # type: ignore[arg-type]
+
+
+def _largest(alpha: np.ndarray, t: np.ndarray, g: np.ndarray, side: float) -> tuple[np.ndarray, np.ndarray]:
+    """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i), rounded to a side, and the i where it is attained."""
+    values, best = np.zeros(len(alpha)), np.zeros(len(alpha), int)
+    size, factor = max(1, _AT_ONCE // len(t)), 1.0 - 4.0 * side * _EPS
+    for start in range(0, len(alpha), size):
+        a = alpha[start:start + size, None]
+        with np.errstate(over="ignore"):
+            flat = np.nextafter(1.0 - (g + t * a) * factor, side * 2.0) if side else 1.0 - (g + t * a)
+            steep = (np.nextafter(1.0 - (g + a) * factor, side * 2.0) if side else 1.0 - (g + a)) / (t * factor)
+        both = np.maximum(flat, steep)
+        best[start:start + size] = both.argmax(axis=1)
+        values[start:start + size] = both.max(axis=1)
+    return np.maximum(values, 0.0), best
 
 
 def _hull(t: list[float], g: list[float]) -> list[int]:
@@ -140,89 +182,14 @@ def _hull(t: list[float], g: list[float]) -> list[int]:
     return hull
 
 
-def sandwich(alphas: np.ndarray, deltas: DeltaIntervals, epsilons: EpsilonUppers, tolerance: float = 1e-6) -> Sandwich:
-    """Refines until the band at every alpha is narrower than `tolerance`, or as narrow as delta's intervals allow."""
-    smallest = max(min(float(alphas[alphas > 0].min(initial=0.5)), 0.1) * 1e-2, 1e-300)
-    targets = np.concatenate([np.linspace(0.95, 0.05, 10), np.geomspace(0.03, smallest, 24)])
-    start = epsilons(targets)
-    result = Sandwich(deltas, start[np.isfinite(start)])
-    for _ in range(12):
-        band, next_epsilons = result.curves(alphas)
-        wide = np.asarray(band.upper) - np.asarray(band.lower) > tolerance
-        known = len(result.epsilons)
-        if not wide.any():
-            break
-        result.add(next_epsilons[wide])
-        if len(result.epsilons) == known:
-            break
-    return result
-
-
-def tradeoff(alpha: Any, deltas: DeltaIntervals, epsilons: EpsilonUppers, tolerance: float = 1e-6) -> Interval:
-    """The certified band of the trade-off curve: the smallest type II error beta of any attack with type I error alpha.
-
-    Args:
-      alpha: a number in [0, 1] or an array of them.
-      deltas: certified intervals of delta for an array of epsilons, such as `accountant.get_delta_interval`.
-      epsilons: upper bounds of epsilon for an array of deltas, such as `accountant.get_epsilon`.
-      tolerance: width of the band aimed at.
-
-    >>> import dp_accounting as dpa, numpy as np
-    >>> from dp_edgeworth import EdgeworthIntervalAccountant
-    >>> accountant = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0))
-    >>> band = tradeoff(0.05, accountant.get_delta_interval, accountant.get_epsilon)
-    >>> band.lower <= 0.740488977 <= band.upper < band.lower + 1e-5   # Phi(Phi^-1(0.95) - 1)
-    True
-    """
-    values = validation.array_in("alpha", alpha, 0.0, 1.0)
-    tolerance = validation.positive("tolerance", tolerance)
-    flat = values.ravel()
-    band, _ = sandwich(flat, deltas, epsilons, tolerance).curves(flat)
-    parts = [np.asarray(part).reshape(values.shape) for part in band]
-    return Interval(*(float(part) if part.ndim == 0 else part for part in parts))  # type: ignore[arg-type]
-
-
-def advantage(deltas: DeltaIntervals) -> Interval:
-    """max over attacks of 1 - alpha - beta: the total variation, delta(0)."""
-    at_zero = deltas(np.zeros(1))
-    return Interval(*(float(part[0]) for part in at_zero))
-
-
-def gdp_mu(deltas: DeltaIntervals, epsilons: EpsilonUppers, min_alpha: float = 1e-10) -> Interval:
-    """Certified bounds of the smallest mu whose Gaussian trade-off lies below the curve.
-
-        mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha) }
-
-    Both curves are symmetric, so alpha <= f(alpha) suffices: the curve is then above G_mu wherever both errors are at
-    least `min_alpha`. (Taken literally up to alpha = 1, the same inequality would be that for alpha -> 0.)
-
-    Upper end: on a linear piece of the lower polygon, polygon minus G_mu is concave (G_mu is convex), so it is enough
-    to compare at the ends of the pieces. Lower end: any alpha will do, with the upper curve.
-    """
-    least = validation.number("min_alpha", min_alpha)
-    if not 0.0 < least < 0.5:
-        raise ValueError(f"`min_alpha` must be in (0, 0.5). Found {min_alpha!r}.")
-    if advantage(deltas).upper == 0.0:  # f(alpha) = 1 - alpha
-        return Interval(0.0, 0.0, 0.0)
-    grid = np.geomspace(least, 0.5, 60)
-    polygons, result = sandwich(grid, deltas, epsilons, 1e-5), Interval(0.0, 0.0, math.inf)
-    for _ in range(8):
-        alphas = np.union1d(grid, np.clip(polygons.corners(), least, 0.5))
-        band, next_epsilons = polygons.curves(alphas)
-        relevant = alphas <= band.upper
-        relevant[0] = True
-        ends = np.asarray(band.lower), np.minimum(np.asarray(band.upper) + _ROUNDING, 1.0)  # 1 - alpha was rounded
-        separations = [np.maximum(_separation(alphas[relevant], beta[relevant]), 0.0) for beta in ends]
-        upper, lower = float(separations[0].max()), float(separations[1].max()) * (1.0 - 1e-12)
-        result = Interval(max(lower, result.lower), lower, min(upper, result.upper))
-        known = len(polygons.epsilons)
-        polygons.add(next_epsilons[relevant][separations[0] > lower + 1e-5 * max(1.0, lower)])
-        if not known < len(polygons.epsilons) <= _MOST_POINTS or not math.isfinite(upper):
-            break
-    return Interval(result.lower, min(max(result.estimate, result.lower), result.upper), result.upper * (1.0 + 1e-12))
-
-
 def _separation(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """The mu with G_mu(alpha) = beta: Phi^-1(1 - alpha) - Phi^-1(beta)."""
     mu: np.ndarray = -special.ndtri(alpha) - special.ndtri(beta)
     return mu
+
+
+def gaussian_mu(directions: Sequence[Composition]) -> float:
+    """The parameter of a composition of Gaussians alone, whose trade-off curve is G_mu itself, rounded up; otherwise infinity."""
+    if not directions or not all(composition.is_gaussian for composition in directions):
+        return math.inf
+    return max(math.sqrt(composition.gaussian_variance) for composition in directions) * (1.0 + 1e-14)

@@ -12,29 +12,97 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.proofs.chernoff import Chernoff
+from dp_edgeworth.proofs.contour import Contour
+from dp_edgeworth.proofs.curve import Curve
+from dp_edgeworth.proofs.ends import proved_deltas
+from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.search.methods import Problem, narrowed
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
+from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.search.methods import narrowed
+from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP = 1e-9
+_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES = 30_000, 12, 3, 5_000
 
 
-def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float) -> Proved:
+def reach(directions: Sequence[Composition], delta: float) -> float:
+    """About the epsilon at which delta(epsilon) is `delta`, or larger; any number will do."""
+    found = [0.0]
+    for composition in directions:
+        question = EpsilonOf(np.array([delta]), 1.0)
+        place, most = question.place(composition, composition, 0), float(question.begin(composition).upper[0])
+        found.append(most if place is None else min(1.05 * place.epsilon + 1.0 / max(place.slope, 1.0), most))
+    return max(found)
+
+
+class Memory:
+    """The curves that were made for some questions about the same losses, to be read again for the next ones.
+
+    A curve is a theorem about a table of losses and counts, and about nothing else: that table is what it is kept by.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[frozenset[tuple[Pllr, int]], float], tuple[list[Curve], list[int]]] = {}
+
+    def of(self, composition: Composition) -> list[Curve]:
+        """What is known of this composition; may be added to."""
+        return self._entry(composition)[0]
+
+    def exhausted(self, composition: Composition) -> bool:
+        """Whether new curves were searched for so often that another search would find the same; counts."""
+        searches = self._entry(composition)[1]
+        searches.append(len(searches))
+        return len(searches) > _MOST_SEARCHES
+
+    def _entry(self, composition: Composition) -> tuple[list[Curve], list[int]]:
+        return self._known.setdefault((frozenset(composition.counts.items()), composition.log_tail), ([], []))
+
+
+def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of the smallest epsilon >= 0 with delta(epsilon) <= delta in all directions.
 
     Args:
       directions: what to take the supremum over.
       deltas: targets in [0, 1].
       tolerance: width aimed at, absolute below epsilon 1, relative above.
+      memory: curves of earlier questions.
     """
-    return _supremum(directions, EpsilonOf(deltas, tolerance)).falling(deltas)
+    return _supremum(directions, EpsilonOf(deltas, tolerance, hurried=memory is not None), memory).falling(deltas)
 
 
-def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float) -> Proved:
+def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta(epsilon), the larger of all directions."""
     targets = np.append(epsilons, _below_the_top(directions, epsilons))
-    return _supremum(directions, DeltaAt(targets, tolerance)).falling(targets).at(slice(len(epsilons)))
+    found = _supremum(directions, DeltaAt(targets, tolerance, hurried=memory is not None), memory)
+    return found.falling(targets).at(slice(len(epsilons)))
+
+
+def knots(directions: Sequence[Composition], high: float, memory: Memory) -> list[Knots]:
+    """What lattices that were made for earlier questions say from 0 to `high`: one table for every direction that has any."""
+    found = []
+    for composition in directions:
+        known = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice)]
+        if not known or composition.dominated is not composition:
+            continue
+        leaves = min((curve.leaves for curve in known), key=lambda each: each.step)
+        if high / leaves.step < _MOST_KNOTS:
+            same = [curve for curve in known if curve.leaves is leaves]  # tilts of one law
+            epsilons, asked = same[0].knots(0.0, high)
+            lower = np.max([proved_deltas(curve, composition, asked).lower for curve in same], axis=0)
+            found.append(Knots(epsilons, lower, np.max([_upper(each, epsilons, memory) for each in directions], axis=0)))
+    return found
+
+
+def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+    """The smallest upper bound of delta that the quick curves of a direction know."""
+    curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored)]
+    bounds = [proved_deltas(curve, composition, epsilons).upper for curve in curves[-_MOST_CURVES:]]
+    return np.min([*bounds, DeltaAt(epsilons, 1.0).begin(composition).upper], axis=0)
 
 
 def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> list[float]:
@@ -44,20 +112,41 @@ def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> l
     return [low for low in least if ((epsilons > low) & (epsilons < low * (1.0 + 2.0 * _NEAR_TOP))).any()]
 
 
-def _supremum(directions: Sequence[Composition], question: Question) -> Proved:
+def _supremum(directions: Sequence[Composition], question: Question, memory: Memory | None) -> Proved:
+    memory = Memory() if memory is None else memory
     result: Proved | None = None
     for composition in directions:
         floor = np.zeros(len(question.targets)) if result is None else result.lower
-        own = _one(composition, question, floor)
+        if composition.mirrored:
+            _mirror(directions[0], composition, memory)
+        own = _one(composition, question, floor, memory)
         if composition.dominated is not composition:
-            own = _one(composition.dominated, question, floor).between(own)
+            own = _one(composition.dominated, question, floor, memory).between(own)
         result = own if result is None else result.larger(own)
     assert result is not None
     return result
 
 
-def _one(composition: Composition, question: Question, floor: np.ndarray) -> Proved:
+def _mirror(first: Composition, composition: Composition, memory: Memory) -> None:
+    """What is known of the first direction says something of its mirror image, near epsilon 0."""
+    mine = memory.of(composition)
+    known = {id(curve.curve) for curve in mine if isinstance(curve, Mirrored)}
+    mine += [Mirrored(curve) for curve in memory.of(first) if isinstance(curve, RoundedLattice) and id(curve) not in known]
+
+
+def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory) -> Proved:
     found = question.begin(composition)
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
         return found
-    return narrowed(Problem(composition, composition), question, found, floor) if len(question.open(found, floor)) else found
+    curves = memory.of(composition)
+    for curve in curves:
+        left = question.open(found, floor)
+        if not len(left):
+            return found
+        if isinstance(curve, Contour) and curve.size > _MOST_FREQUENCIES and np.isfinite(found.upper[left]).all():
+            continue
+        found = found.met(question.again(curve, composition, left, found, floor), left)
+    left = question.open(found, floor)
+    if not len(left) or (memory.exhausted(composition) and np.isfinite(found.upper[left]).all()):
+        return found
+    return narrowed(Problem(composition, composition, made=curves), question, found, floor)

@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dp_edgeworth.proofs.contour import Contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
 from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
 from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
+_MOST_LIGHT = 24
 _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
 
@@ -42,17 +43,45 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
     return found
 
 
+def tabled(curve: RoundedLattice, composition: Composition, deltas: np.ndarray, high: float) -> Proved:
+    """Many targets off a lattice: G is linear in e^eps between its points, so both bounds are inverted there, up to `high`."""
+    targets, slack = log_targets(composition, deltas, complement=False)
+    epsilons, _ = curve.knots(0.0, high)
+    epsilons = np.append(0.0, epsilons[epsilons > 0.0])
+    bounds = curve.bounds(epsilons)
+    low, middle, up = (_inverse(epsilons, table, goal) for table, goal in (
+        (bounds.lower, targets + slack), (bounds.estimate, targets), (bounds.upper, targets - slack)))
+    unit = _UNIT * np.maximum(middle, 1e-2)
+    return proved_epsilons(curve, composition, deltas, low - unit, middle, up + unit)
+
+
+def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Where a falling table crosses the targets; it is read as linear in e^eps."""
+    with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
+        values, goals, x = np.exp(np.minimum(logs, 0.0)), np.exp(np.minimum(targets, 0.0)), np.expm1(epsilons)
+        values = np.minimum.accumulate(values)
+        right = np.clip(np.searchsorted(-values, -goals, side="left"), 1, len(values) - 1)
+        share = (values[right - 1] - goals) / (values[right - 1] - values[right])
+        share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
+        return np.asarray(np.log1p(x[right - 1] + share * (x[right] - x[right - 1])))
+
+
 def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Newton's method for one target, without error bounds where the curve has that."""
-    if not isinstance(curve, Contour):
-        return _newton(curve, np.array([target]), np.array([start]))
-    epsilon = start
-    for _ in range(12):
+    """Newton's method for one target, without error bounds where the curve has that; halved into the bracket where G is 0 or 1."""
+    epsilon, low, high = start, 0.0, math.inf
+    for _ in range(_MOST_LIGHT):
         value, slope = curve.light(epsilon)
+        if -math.inf in (value, slope):
+            low, high = (epsilon, high) if curve.complement else (low, epsilon)
+            epsilon = 0.5 * (low + high) if high < math.inf else 2.0 * epsilon + 1.0
+            continue
         if not (slope > 0.0) == curve.complement or slope == 0.0 or not math.isfinite(value):
-            return _newton(curve, np.array([target]), np.array([start]))
+            break
+        low, high = (epsilon, high) if (value > target) != curve.complement else (low, epsilon)
         step = min(max((target - value) / slope, -2.0 - 0.5 * epsilon), 2.0 + 0.5 * epsilon)
         new = max(epsilon + step, 0.0)
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
         if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
             return np.array([epsilon]), np.array([abs(slope)])

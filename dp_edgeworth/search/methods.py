@@ -2,14 +2,17 @@
 
     method                     when                                         cost
     random allocation          one epoch and nothing else                   some milliseconds
-    closed form                Gaussians, one leaf, Laplace near the top    microseconds
+    closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
     Chernoff at the floor      another direction has an answer already      one ladder
-    contour                    always                                       a millisecond, up to 0.3 s
-    contour, rare losses out   losses without a largest one                 as above
-    whole curve                8 targets and more                           some 10 ms
+    lattices, few uses         up to 64 uses of up to 3 kinds               3 to 50 ms, the same for a whole curve
+    contour, short             always                                       a millisecond, up to 20 ms
+    ..., rare losses out       losses without a largest one                 as above
+    lattices                   what is not few uses                         10 to 200 ms
     convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
+    contour                    always                                       up to 0.3 s
+    ..., rare losses out       losses without a largest one                 as above
+    convolution, large         as the small one                             up to 4e7 pairs
     negligible leaves out      leaves that shift epsilon by less than 1e-3  all of the above, of the rest
-    convolution, large         as above                                     up to 4e7 pairs
     Chernoff                   always                                       two ladders
     without sampling           no upper end yet                             closed form
 
@@ -18,7 +21,6 @@ Every row is asked only for targets that are still open, and can only narrow the
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -30,13 +32,12 @@ from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.reduction import Reduced, Reduction
-from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
-from dp_edgeworth.search.contours import plan, planned
+from dp_edgeworth.search.contours import planned
 from dp_edgeworth.search.ladder import rough_tilts
+from dp_edgeworth.search.lattices import read_off_lattices
+from dp_edgeworth.search.problem import Problem, without_rare
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.search.random_allocation import read_epoch
-from dp_edgeworth.search.whole_curves import read_all
 from dp_edgeworth.sums.composition import Composition
 
 _RESERVE = 14.0  # digits (base e) that a curve has to spare where it is to serve many targets
@@ -44,34 +45,17 @@ _FINER = (1.0, 1.0, 6.0, 36.0)
 _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
-_MOST_FAILURES, _MANY_TARGETS = 3, 8
-_FIRST_POINTS, _MOST_POINTS, _MOST_ROUNDED = 1 << 12, 1 << 15, 3  # of a rounded lattice
-_LIGHT = 1e-7  # of delta may go to cells without a largest loss
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """A composition, and what is left of it after reductions: curves of `rest` are curves of `whole`."""
-
-    whole: Composition
-    rest: Composition
-    reductions: tuple[Reduction, ...] = ()
-
-    def reduced(self, step: Reduction) -> Problem:
-        return Problem(self.whole, step.rest, (step, *self.reductions))
-
-    def curve(self, curve: Curve) -> Curve:
-        for step in self.reductions:
-            curve = Reduced(curve, step)
-        return curve
+_MOST_FAILURES, _FEW_TARGETS = 3, 8
+_FEW_USES, _FEW_KINDS = 64, 3
 
 
 class Method(NamedTuple):
-    """A row of the table: its name, whether it applies, and what it makes of the answers so far."""
+    """A row of the table: its name, whether it applies, what it makes of the answers so far, and whether it takes long."""
 
     name: str
     applies: Callable[[Problem, Question, Proved], bool]
     run: Callable[[Problem, Question, Proved, np.ndarray], Proved]
+    dear: bool = False
 
 
 def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
@@ -147,7 +131,7 @@ def _contours(*, short: bool = False, truncated: bool = False) -> Callable[[Prob
                reserve: float) -> tuple[Curve | None, Proved]:
         if truncated and question.complement(problem.rest, number):
             return None, found
-        current = _without_rare(problem, question, found, number, -_RARE) if truncated else problem
+        current = without_rare(problem, question, found, number, -_RARE) if truncated else problem
         place, curve, width = question.place(current.rest, problem.whole, number), None, math.inf
         for finer in _FINER:
             if place is None:
@@ -164,16 +148,12 @@ def _contours(*, short: bool = False, truncated: bool = False) -> Callable[[Prob
             place = question.closer(place, curve, found, number)
             if truncated:
                 share = math.log(min(max(0.02 * wanted * place.slope, 1e-12), math.exp(-_RARE)))
-                current = _without_rare(problem, question, found, number, share)
+                current = without_rare(problem, question, found, number, share)
                 new = question.place(current.rest, problem.whole, number)
                 place = None if new is None else new._replace(epsilon=place.epsilon, slope=place.slope)
         return curve, found
 
     return _one_by_one(refine)
-
-
-def _without_rare(problem: Problem, question: Question, found: Proved, number: int, log_share: float) -> Problem:
-    return problem.reduced(reduction.truncated(problem.rest, question.log_delta(problem.whole, found, number) + log_share))
 
 
 def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem, Question, Proved, np.ndarray], Proved]:
@@ -214,55 +194,6 @@ def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem
     return _one_by_one(refine)
 
 
-def _rounded(problem: Problem, question: Question, found: Proved, floor: np.ndarray, number: int,
-             reserve: float) -> tuple[Curve | None, Proved]:
-    """Lattices, the step from how wide the coarser one was: widths fall with its square."""
-    curve: Curve | None = None
-    if question.complement(problem.rest, number):
-        return None, found
-    log_share = math.log(_LIGHT)
-    current = _without_rare(problem, question, found, number, log_share).rest if problem.rest.has_tail else problem.rest
-    place, points = question.place(current, problem.whole, number), _FIRST_POINTS  # what becomes infinite needs no room on the lattice
-    for _ in range(_MOST_ROUNDED):
-        choice = None if place is None else plan(place, question.tolerance * max(1.0, abs(place.epsilon)), place.slope, reserve)
-        if place is None or choice is None:
-            break
-        log_tail = place.log_g + log_share - math.log(problem.rest.total)
-        others = choice.others[[0, len(choice.others) // 2, place.best, -1]]
-        others = np.unique(others[others != choice.tilt])
-        raw = rounded_lattice(problem.rest, choice.tilt, choice.period / points, points, others, log_tail)
-        if raw is None:
-            break
-        curve = problem.curve(raw)
-        own = question.read(curve, problem.whole, np.array([number]), place.epsilon, found, floor)
-        found = found.met(own, [number])
-        if number not in question.open(found, floor) or points >= _MOST_POINTS:
-            break
-        width, wanted = float(own.upper[0] - own.lower[0]), question.wanted(found, number)
-        finer = math.sqrt(2.0 * width / wanted) if math.isfinite(width) and own.lower[0] > 0.0 else 8.0
-        if points * finer > 2.0 * _MOST_POINTS and math.isfinite(width):
-            break
-        points = min(int(points * min(max(finer, 2.0), 16.0)), _MOST_POINTS)
-        place = question.closer(place, curve, found, number) if math.isfinite(width) else place
-    return curve, found
-
-
-def _whole_curve(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
-    """All targets off one lattice at a few tilts."""
-    left = question.open(found, floor)
-    if len(left) < _MANY_TARGETS:
-        return found
-    current = problem
-    if problem.rest.has_tail:
-        last = int(min(left, key=lambda i: question.log_delta(problem.whole, found, int(i))))
-        current = _without_rare(problem, question, found, last, math.log(_LIGHT))
-    places = [question.place(current.rest, problem.whole, int(i)) for i in (left[0], left[-1])]
-    known = [place for place in places if place is not None and not place.complement]
-    if not known:
-        return found
-    return read_all(problem.curve, problem.rest, problem.whole, question, found, floor, min(known, key=lambda place: place.log_g))
-
-
 def _without_negligible(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
     """All of the table for the composition without the leaves that hardly matter."""
     left = question.open(found, floor)
@@ -301,22 +232,34 @@ def _is_epoch(problem: Problem, question: Question, found: Proved) -> bool:
     return isinstance(problem.rest.single, RandomAllocationLoss)
 
 
+def _is_few(problem: Problem, *_: object) -> bool:
+    """Few uses of few kinds of leaves, none of them Gaussian: characteristic functions hardly fall, and rounding hardly hurts."""
+    return problem.rest.total <= _FEW_USES and problem.rest.leaf_count <= _FEW_KINDS and problem.rest.gaussian_variance == 0.0
+
+
 TABLE = (
     Method("random allocation", _is_epoch, lambda problem, *rest: read_epoch(problem.whole, *rest)),
     Method("closed form", _always, _closed),
+    Method("lattices, few uses", _is_few, read_off_lattices),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
-    Method("whole curve", _always, _whole_curve),
-    Method("convolution, small", _always, _convolutions(_FEW_PAIRS)),
-    Method("rounded lattice", _always, _one_by_one(_rounded)),
-    Method("contour", _always, _contours()),
-    Method("contour, rare losses out", _has_tail, _contours(truncated=True)),
-    Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True)),
-    Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible),
+    Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
+    Method("convolution, small", _always, _convolutions(_FEW_PAIRS), dear=True),
+    Method("contour", _always, _contours(), dear=True),
+    Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
+    Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True), dear=True),
+    Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible, dear=True),
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
 _NARROWING = 10  # the first rows, which negligible leaves may have been in the way of
+
+
+def _is_good_enough(question: Question, found: Proved, floor: np.ndarray) -> bool:
+    """Whether what is open is not worth what takes long: it is narrow enough, or there is too much of it."""
+    left = question.open(found, floor, dear=True)
+    many = question.hurried or len(left) > _FEW_TARGETS
+    return not len(left) or (many and bool((np.isfinite(found.upper[left]) & (found.lower[left] > 0.0)).all()))
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
@@ -324,7 +267,7 @@ def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndar
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if method.applies(problem, question, found):
+        if method.applies(problem, question, found) and not (method.dear and _is_good_enough(question, found, floor)):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:

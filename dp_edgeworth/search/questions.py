@@ -16,9 +16,11 @@ from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.convolution import Convolution
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_deltas, proved_epsilons
+from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.reduction import Reduced
-from dp_edgeworth.search.crossing import bisected, near
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
+from dp_edgeworth.search.crossing import bisected, near, tabled
 from dp_edgeworth.search.ladder import Place, place_at_epsilon, place_of_delta
 from dp_edgeworth.sums.composition import Composition
 
@@ -28,6 +30,8 @@ _LEAST_LOG = -700.0
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _WIDE, _FINEST = 1e-3, 1e-9  # relative
 _NO_FLOAT = 1e-320
+_FEW_TARGETS, _MOST_KNOTS = 4, 100_000  # fewer targets are found one by one; points of a lattice that are looked at for many
+_DEAR_WIDTHS = 8.0  # widths of delta up to so many times the one aimed at are left as they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +40,15 @@ class Question(abc.ABC):
 
     targets: np.ndarray
     tolerance: float
+    hurried: bool = False  # one of many about the same curve: what takes long is for targets of which nothing is known
 
     @abc.abstractmethod
     def begin(self, composition: Composition) -> Proved:
         """What the largest loss says."""
 
     @abc.abstractmethod
-    def narrow(self, found: Proved) -> np.ndarray:
-        """Which answers are as narrow as asked."""
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
+        """Which answers are as narrow as asked; `dear`: so narrow that methods that take long are not worth their time."""
 
     @abc.abstractmethod
     def complement(self, composition: Composition, number: int) -> bool:
@@ -61,6 +66,10 @@ class Question(abc.ABC):
     def read(self, curve: Curve, composition: Composition, numbers: np.ndarray, start: float, found: Proved, floor: np.ndarray,
              number: int | None = None) -> Proved:
         """What a curve says about some targets; `start` is about the epsilon of target `number`, or of the only one."""
+
+    @abc.abstractmethod
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        """What a curve that was made for another question says about some targets."""
 
     @abc.abstractmethod
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
@@ -98,9 +107,9 @@ class Question(abc.ABC):
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         """By how much leaves that are left out may shift epsilon, and log of the mass that this may cost."""
 
-    def open(self, found: Proved, floor: np.ndarray) -> np.ndarray:
+    def open(self, found: Proved, floor: np.ndarray, *, dear: bool = False) -> np.ndarray:
         """Targets that are neither narrow nor below what another direction has reached."""
-        return np.flatnonzero(~(self.narrow(found) | (found.upper <= floor)))
+        return np.flatnonzero(~(self.narrow(found, dear=dear) | (found.upper <= floor)))
 
 
 class EpsilonOf(Question):
@@ -109,7 +118,7 @@ class EpsilonOf(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.epsilon_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved) -> np.ndarray:
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
         with np.errstate(invalid="ignore"):
             close = found.upper - found.lower <= self.tolerance * np.maximum(1.0, found.lower)
@@ -138,14 +147,32 @@ class EpsilonOf(Question):
         inner = curve
         while isinstance(inner, Reduced):
             inner = inner.curve
-        if isinstance(inner, ClosedForm | Convolution):
+        if isinstance(inner, ClosedForm):
+            return near(curve, composition, deltas, self._guesses(composition, found, numbers))
+        if isinstance(inner, Convolution):
             finite = found.upper[numbers][np.isfinite(found.upper[numbers])]
             return bisected(curve, composition, deltas, float(finite.max(initial=1e-300)) if len(finite) == len(numbers) else 1e300)
+        most = float(found.upper[numbers].max())
+        if isinstance(curve, RoundedLattice) and len(numbers) > _FEW_TARGETS and most / curve.below.step < _MOST_KNOTS:
+            return tabled(curve, composition, deltas, most)
         own = deltas if number is None else self.targets[[number]]
         logs, middle = (log_targets(composition, part, complement=curve.complement, whole=curve.whole).logs for part in (deltas, own))
         with np.errstate(invalid="ignore", over="ignore"):
             starts = np.nan_to_num(start + (middle[0] - logs) / curve.tilt, nan=start)
         return near(curve, composition, deltas, np.clip(starts, 0.0, 2.0 * start + 10.0))
+
+    def _guesses(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        """As if the sum of losses were normal, where nothing bounds it; otherwise near the top."""
+        low, high = found.lower[numbers], found.upper[numbers]
+        if composition.gaussian_variance > 0.0:
+            mu, logs = math.sqrt(composition.gaussian_variance), np.log(np.clip(self.targets[numbers], 1e-300, 0.5))
+            return np.clip(0.5 * mu * mu + mu * np.sqrt(-2.0 * logs), low, high)
+        return np.where(np.isfinite(high), low + 0.9 * (high - low), low + 1.0)
+
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        if isinstance(curve, Mirrored):  # good near epsilon 0 only, and long to search
+            return found.at(numbers)
+        return bisected(curve, composition, self.targets[numbers], 1e300)
 
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
         at = floor[numbers]
@@ -199,9 +226,9 @@ class DeltaAt(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.delta_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved) -> np.ndarray:
+    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
         """Relative to the smaller of delta and 1 - delta; what is no float is narrow."""
-        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3))
+        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3)) * (_DEAR_WIDTHS if dear else 1.0)
         return (found.upper - found.lower <= self._relative() * smaller) | (found.upper <= _NO_FLOAT)
 
     def _relative(self) -> np.ndarray:
@@ -226,6 +253,9 @@ class DeltaAt(Question):
             slopes = np.abs(curve.bounds(self.targets[numbers]).slope)
             self.slopes[numbers] = np.where(np.isfinite(slopes) & (slopes > 0.0), slopes, self.slopes[numbers])
         return proved_deltas(curve, composition, self.targets[numbers])
+
+    def again(self, curve: Curve, composition: Composition, numbers: np.ndarray, found: Proved, floor: np.ndarray) -> Proved:
+        return self.read(curve, composition, numbers, 0.0, found, floor)
 
     def below(self, curve: Curve, composition: Composition, numbers: np.ndarray, floor: np.ndarray) -> Proved:
         return proved_deltas(curve, composition, self.targets[numbers])

@@ -8,6 +8,7 @@ from scipy import special
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.proofs import tradeoff
+from dp_edgeworth.search import whole_curve
 
 ALPHA = np.concatenate([[0.0], np.geomspace(1e-10, 0.5, 60), np.linspace(0.52, 1.0, 25)])
 
@@ -58,7 +59,7 @@ CASES = {
 
 def _band(event, alpha, **settings):
     accountant = EdgeworthIntervalAccountant().compose(event)
-    return tradeoff.tradeoff(alpha, accountant.get_delta_interval, accountant.get_epsilon, **settings)
+    return whole_curve.tradeoff(alpha, accountant.whole_curve(), **settings)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -110,7 +111,7 @@ def test_nothing_lost_is_mu_zero():
 
 def test_advantage_is_total_variation():
     accountant = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0))
-    found = tradeoff.advantage(accountant.get_delta_interval)
+    found = whole_curve.advantage(accountant.whole_curve())
     assert found.lower <= 2 * special.ndtr(0.5) - 1 <= found.upper < found.lower + 1e-9
 
 
@@ -119,26 +120,26 @@ def test_advantage_is_total_variation():
     (dpa.NoOpDpEvent(), 0.0), (dpa.NonPrivateDpEvent(), np.inf)])
 def test_mu_of_gaussians(event, mu):
     accountant = EdgeworthIntervalAccountant().compose(event)
-    found = tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon)
+    found = whole_curve.gdp_mu(accountant.whole_curve())
     assert found.lower <= mu <= found.upper
     assert mu == np.inf or found.upper - found.lower < 1e-3
 
 
 def test_the_gaussian_of_mu_lies_below_the_curve():
     accountant = EdgeworthIntervalAccountant().compose(_sampled_event(0.02, 1.0, 1_000))
-    found = tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon, 1e-6)
+    found = whole_curve.gdp_mu(accountant.whole_curve(), 1e-6)
     alpha = np.geomspace(1e-6, 0.4, 100)
-    band = tradeoff.tradeoff(alpha, accountant.get_delta_interval, accountant.get_epsilon)
+    band = whole_curve.tradeoff(alpha, accountant.whole_curve())
     relevant = band.upper >= alpha
     assert np.all(_gaussian(found.upper)(alpha[relevant]) <= band.upper[relevant] + 1e-12)
     assert np.any(_gaussian(found.lower * 0.999)(alpha) > band.lower)
-    assert found.upper < tradeoff.gdp_mu(accountant.get_delta_interval, accountant.get_epsilon, 1e-12).upper
+    assert found.upper < whole_curve.gdp_mu(accountant.whole_curve(), 1e-12).upper
 
 
 @pytest.mark.parametrize("call", [
-    lambda a: tradeoff.tradeoff(1.5, a.get_delta_interval, a.get_epsilon),
-    lambda a: tradeoff.gdp_mu(a.get_delta_interval, a.get_epsilon, 0.0),
-    lambda a: tradeoff.tradeoff(0.5, a.get_delta_interval, a.get_epsilon, tolerance=0.0)])
+    lambda a: whole_curve.tradeoff(1.5, a.whole_curve()),
+    lambda a: whole_curve.gdp_mu(a.whole_curve(), 0.0),
+    lambda a: whole_curve.tradeoff(0.5, a.whole_curve(), tolerance=0.0)])
 def test_bad_input_is_refused(call):
     with pytest.raises(ValueError, match="Found"):
         call(EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)))

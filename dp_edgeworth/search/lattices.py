@@ -1,0 +1,166 @@
+"""Any number of targets off a few lattices: every leaf rounded to one step, composed at tilts good for some level of delta each.
+
+Tilt and period follow from the tails at a coarse step, the step from how wide the coarser lattice was: widths fall with its square.
+Where losses have atoms at both their ends, the step divides the distance between these, so that neither of them is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft
+
+from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.proofs.proved import Proved
+from dp_edgeworth.proofs.rounded_lattice import Tilted, rounded_lattice, tail
+from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves, rounded_leaves
+from dp_edgeworth.search.ladder import Place, place_of_delta
+from dp_edgeworth.search.problem import Problem, without_rare
+from dp_edgeworth.search.questions import Question
+from dp_edgeworth.sums.composition import Composition
+
+_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 15, 1 << 17, 5
+_LEVELS_APART = 10.0  # digits (base e) of delta that one tilt serves
+_RESERVE = 5.0  # of them to spare where one tilt serves more than one target
+_LARGE_LEVELS = (-0.7, -2.0, -4.0, -6.0, -9.0, -13.0, -18.0)
+_LIGHT = 1e-7  # of the smallest delta may go to losses without a bound
+_FINEST, _COARSEST = 1e-12, 1e-5  # relative accuracy of G that periods are made for
+_MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; where widths say nothing; a little more than they say
+_RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
+_LONGER = 1.15 ** np.arange(24)
+_ROUGH_POINTS = 512
+_PROBES = 5  # targets whose places are looked at
+_FAR, _LEAST_LOG = 40.0, -1500.0  # deviations; deltas below are not read off lattices
+_COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
+
+
+class _Level(NamedTuple):
+    """About the epsilon of some level of delta; the relative accuracy wanted there; tilt and period for it."""
+
+    place: Place
+    log_relative: float
+    tilt: float
+    period: float
+
+
+def read_off_lattices(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
+    """Finer and finer lattices until all targets are narrow, or as fine as is allowed."""
+    places = _places(problem, question, found, question.open(found, floor))
+    if not places:
+        return found
+    log_tail = min(place.log_g for place in places) + math.log(_LIGHT) - math.log(problem.rest.total)
+    tops = [max(pllr.largest_kept(log_tail), 0.0) * count for pllr, count in problem.rest.counts.items()]
+    floor_of_losses = -1.01 * math.fsum(tops) - math.sqrt(problem.rest.gaussian_variance) * _FAR  # whatever else comes, below epsilon 0
+    reserve = _RESERVE if len(question.targets) > 1 else 0.0
+    step, levels = max(_first_step(place, question.tolerance) for place in places), list[_Level]()
+    for _ in range(_MOST_PASSES):
+        leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail, floor_of_losses)
+        if leaves is None:
+            break
+        levels = levels or [_level(leaves, place, question.tolerance, reserve) for place in places]
+        usable = [level for level in levels if level.period <= _MOST_POINTS * leaves.step
+                  and leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) < _COARSE]
+        found, finer = _pass(problem, question, found, floor, usable, leaves)
+        most = _MOST_POINTS * leaves.step / max([level.period for level in usable], default=math.inf) if usable else _BLIND
+        if not 1.0 < finer or most < _SPARE:
+            break
+        step = leaves.step / min(_SPARE * finer, most)
+    return found
+
+
+def _first_step(place: Place, tolerance: float) -> float:
+    """Where all losses vary, both roundings of m of them are a^2 / 4 m apart in variance, c + 1 times an eighth of a^2 m in epsilon; a
+    coarse step where that would be too many points: most losses may hardly vary.
+    """
+    tilt, (variance, total) = float(place.rungs.tilts[place.best]), (float(place.rungs.variance[0]), place.composition.total)
+    period = (16.0 - place.log_g) / tilt
+    fine = math.sqrt(8.0 * tolerance * max(1.0, place.epsilon) / (total * (tilt + 1.0)))
+    fine /= _SPARE
+    return min(fine if period / fine < _FEW_POINTS else period / _FIRST_POINTS, math.sqrt(12.0 * variance / total) + fine)
+
+
+def _leaves(composition: Composition, step: float, log_tail: float, floor: float) -> RoundedLeaves | None:
+    try:
+        return rounded_leaves(composition, step, log_tail, floor)
+    except RuleTooLargeError:
+        return None
+
+
+def _places(problem: Problem, question: Question, found: Proved, left: np.ndarray) -> list[Place]:
+    """From the smallest delta that is open to the largest."""
+    hardest = min(left, key=lambda i: question.log_delta(problem.whole, found, int(i)))
+    current = without_rare(problem, question, found, int(hardest), math.log(_LIGHT)) if problem.rest.has_tail else problem
+    some = {int(left[i]) for i in np.linspace(0, len(left) - 1, _PROBES).astype(int)} | {int(hardest)}
+    ends = [_place(question, problem, current, i) for i in some]
+    known = [place for place in ends if place is not None and place.log_g > _LEAST_LOG]
+    if not known:
+        return []
+    logs = [place.log_g for place in known]
+    count = math.ceil((max(logs) - min(logs)) / _LEVELS_APART) + 1
+    more = [place_of_delta(current.rest, level, complement=False) for level in np.linspace(min(logs), max(logs), count)[1:]]
+    return [min(known, key=lambda place: place.log_g), *(place for place in more if place is not None)]
+
+
+def _place(question: Question, problem: Problem, current: Problem, number: int) -> Place | None:
+    """Where a target is; one of 1 - delta is served by the largest level of delta that there is at an epsilon above 0."""
+    place = question.place(current.rest, problem.whole, number)
+    if place is None or not place.complement:
+        return place
+    for level in _LARGE_LEVELS:
+        place = place_of_delta(current.rest, level, complement=False)
+        if place is not None and place.epsilon > 0.0:
+            return place
+    return None
+
+
+def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> _Level:
+    """With the tilt that needs the shortest period for copies from both sides to be as small as asked."""
+    log_relative = math.log(min(max(0.02 * tolerance * max(1.0, place.epsilon) * place.slope, _FINEST), _COARSEST)) - reserve
+    rough, step = _rough(leaves)
+    options = []
+    for tilt in map(float, place.rungs.tilts[place.best] * _RUNGS):
+        parts = [(Tilted.of(part, tilt, step), count) for part, count in rough]
+        loss = math.fsum(count * part.log_moment for part, count in parts) - tilt * place.epsilon - place.log_g
+        periods = _LONGER * (-place.log_g - log_relative) / tilt
+        height = place.epsilon - math.fsum(count * part.centre for part, count in parts)
+        enough = tail(parts, tilt, step).log_beyond(height + periods) <= log_relative - loss
+        period = float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
+        options.append((math.log(period) + 0.02 * max(loss, 0.0) + (math.inf if loss > _MOST_LOSS else 0.0), tilt, period))
+    _, tilt, period = min(options)
+    return _Level(place, log_relative, tilt, period)
+
+
+def _rough(leaves: RoundedLeaves) -> tuple[list[tuple[Rounded, int]], float]:
+    """Leaves on a lattice so coarse that they have a few hundred points."""
+    size = max(math.ceil(max(len(part.masses) for part, _ in leaves.below) / _ROUGH_POINTS), 1)
+    parts = []
+    for part, count in leaves.below:
+        masses = np.append(np.zeros(part.first % size), part.masses)
+        parts.append((part._replace(first=part.first // size, masses=np.add.reduceat(masses, np.arange(0, len(masses), size))), count))
+    return parts, size * leaves.step
+
+
+def _aligned(composition: Composition, step: float) -> float:
+    """The next smaller step of which the distance between two atoms is a multiple."""
+    gaps = [pllr.finite_supremum - pllr.infimum for pllr in composition.counts if pllr.top_mass > 0.0 and pllr.bottom_mass > 0.0]
+    longest = max(gaps, default=0.0)
+    return longest / math.ceil(longest / step) if 0.0 < longest < math.inf and longest / step < _MOST_POINTS else step
+
+
+def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[_Level],
+          leaves: RoundedLeaves) -> tuple[Proved, float]:
+    """All levels once; and by how much finer the step must be for the targets that are still open."""
+    for level in levels:
+        left = question.open(found, floor)
+        if not len(left):
+            return found, 0.0
+        raw = rounded_lattice(leaves, level.tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
+        nearest = int(min(left, key=lambda i: abs(question.log_delta(problem.whole, found, int(i)) - level.place.log_g)))
+        found = found.met(question.read(problem.curve(raw), problem.whole, left, level.place.epsilon, found, floor, nearest), left)
+    left = question.open(found, floor)
+    ratios = np.array([(found.upper[i] - found.lower[i]) / max(question.wanted(found, int(i)), 1e-300) for i in left])
+    known = np.isfinite(ratios) & (found.lower[left] > 0.0)
+    finer = math.sqrt(float(ratios[known].max())) if known.any() else 0.0
+    return found, min(max(finer, 0.0 if known.all() else _BLIND), _MOST_FINER)

@@ -1,0 +1,134 @@
+"""What a whole curve is asked for: trade-off bands, the advantage, the Gaussian parameter. Where to look: `proofs.tradeoff` proves.
+
+Delta is asked at more and more epsilons until the band is narrow. The gap of a sandwich shrinks like the square of the distance between
+them, so an interval that is r times too wide is divided into sqrt(r).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dp_edgeworth import validation
+from dp_edgeworth.intervals import Interval
+from dp_edgeworth.proofs.tradeoff import DeltaIntervals, Knots, Sandwich
+
+_RELATIVE = 1e-3  # of beta and of 1 - beta
+_FIRST_EPSILONS, _MOST_ROUNDS, _MOST_PARTS, _MOST_POINTS = 48, 8, 40, 6_000
+_MU_WIDTH = 5e-5  # relative
+
+
+class WholeCurve(NamedTuple):
+    """Certified intervals of delta; about the epsilon of a delta; tables of delta up to an epsilon that was asked about."""
+
+    deltas: DeltaIntervals
+    epsilon: Callable[[float], float]
+    knots: Callable[[float], list[Knots]] = lambda high: []
+
+
+def tradeoff(alpha: Any, curve: WholeCurve, tolerance: float = 1e-6) -> Interval:
+    """The certified band of the trade-off curve: the smallest type II error beta of any attack with type I error alpha.
+
+    Args:
+      alpha: a number in [0, 1] or an array of them.
+      curve: certified delta.
+      tolerance: width of the band aimed at, and 1e-3 of beta and of 1 - beta.
+
+    >>> import dp_accounting as dpa
+    >>> from dp_edgeworth import EdgeworthIntervalAccountant
+    >>> band = tradeoff(0.05, EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)).whole_curve())
+    >>> band.lower <= 0.740488977 <= band.upper < band.lower + 1e-5   # Phi(Phi^-1(0.95) - 1)
+    True
+    """
+    values = validation.array_in("alpha", alpha, 0.0, 1.0)
+    tolerance = validation.positive("tolerance", tolerance)
+    band = _band(values.ravel(), curve, tolerance)
+    parts = [np.asarray(part).reshape(values.shape) for part in band]
+    return Interval(*(float(part) if part.ndim == 0 else part for part in parts))  # type: ignore[arg-type]
+
+
+def _band(alphas: np.ndarray, curve: WholeCurve, tolerance: float) -> Interval:
+    """Off the tables of lattices where there are any; what these leave wide by a sandwich."""
+    sandwich = _first(alphas, curve)
+    high = float(sandwich.epsilons[-1])
+    tables = [knots.band(alphas) for knots in curve.knots(high)]
+    band = _met([sandwich.curves(alphas)[0], *tables])
+    for _ in range(_MOST_ROUNDS):
+        wide = _excess(band, tolerance)
+        if not (wide > 1.0).any():
+            break
+        _, at = sandwich.curves(alphas)
+        known = len(sandwich.epsilons)
+        sandwich.add(_divided(sandwich.epsilons, at[wide > 1.0], wide[wide > 1.0]))
+        if not known < len(sandwich.epsilons) < _MOST_POINTS:
+            break
+        band = _met([band, sandwich.curves(alphas)[0]])
+    return band
+
+
+def _first(alphas: np.ndarray, curve: WholeCurve) -> Sandwich:
+    """Epsilons up to where delta is below the smallest alpha, close together where delta is large."""
+    smallest = max(min(float(alphas[alphas > 0.0].min(initial=0.5)), 0.1) * 1e-3, 1e-300)
+    high = curve.epsilon(smallest)
+    shares = np.linspace(0.0, 1.0, _FIRST_EPSILONS) ** 1.5
+    return Sandwich(curve.deltas, high * shares if math.isfinite(high) else np.zeros(0))
+
+
+def _met(bands: list[Interval]) -> Interval:
+    """All hold."""
+    lower, upper = np.max([band.lower for band in bands], axis=0), np.min([band.upper for band in bands], axis=0)
+    return Interval(lower, np.clip(np.asarray(bands[-1].estimate), lower, np.maximum(lower, upper)), np.maximum(lower, upper))  # type: ignore[arg-type]
+
+
+def _excess(band: Interval, tolerance: float) -> np.ndarray:
+    """How many times too wide it is."""
+    lower, upper = np.asarray(band.lower), np.asarray(band.upper)
+    wanted = np.minimum(tolerance, 0.8 * _RELATIVE * np.minimum(1.0 - upper, lower))
+    floor = 4e-16  # floats near 1 are that far apart
+    return np.asarray((upper - lower) / np.maximum(wanted, floor))
+
+
+def _divided(epsilons: np.ndarray, at: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """Points that divide the intervals around some places into as many parts as these are too wide."""
+    place = np.clip(np.searchsorted(epsilons, at, side="right"), 1, len(epsilons) - 1)
+    parts = np.zeros(len(epsilons), int)
+    np.maximum.at(parts, place, np.clip(np.ceil(1.2 * np.sqrt(excess)), 2, _MOST_PARTS).astype(int))
+    inside = [np.linspace(epsilons[i - 1], epsilons[i], parts[i] + 1)[1:-1] for i in np.flatnonzero(parts)]
+    beyond = at[at > epsilons[-1]]  # the last vertex lies further out
+    return np.concatenate([*inside, beyond])
+
+
+def advantage(curve: WholeCurve) -> Interval:
+    """max over attacks of 1 - alpha - beta: the total variation, delta(0)."""
+    at_zero = curve.deltas(np.zeros(1))
+    return Interval(*(float(part[0]) for part in at_zero))
+
+
+def gdp_mu(curve: WholeCurve, min_alpha: float = 1e-10) -> Interval:
+    """Certified bounds of the smallest mu whose Gaussian trade-off lies below the curve wherever both errors are at least `min_alpha`.
+
+        mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha) }
+    """
+    least = validation.number("min_alpha", min_alpha)
+    if not 0.0 < least < 0.5:
+        raise ValueError(f"`min_alpha` must be in (0, 0.5). Found {min_alpha!r}.")
+    if advantage(curve).upper == 0.0:  # f(alpha) = 1 - alpha
+        return Interval(0.0, 0.0, 0.0)
+    grid = np.geomspace(least, 0.5, 60)
+    sandwich, result = _first(grid, curve), Interval(0.0, 0.0, math.inf)
+    for _ in range(_MOST_ROUNDS):
+        _, lower, upper, epsilons = sandwich.separations(np.union1d(grid, np.clip(sandwich.corners(), least, 0.5)))
+        best, most = float(lower.max()), float(upper.max())
+        result = Interval(max(best, result.lower), best, min(most, result.upper))
+        wanted = _MU_WIDTH * result.lower
+        wide = upper > result.lower + wanted
+        known = len(sandwich.epsilons)
+        if not wide.any() or not math.isfinite(most):
+            break
+        sandwich.add(_divided(sandwich.epsilons, epsilons[wide], (upper[wide] - result.lower) / max(wanted, 1e-300)))
+        if not known < len(sandwich.epsilons) < _MOST_POINTS:
+            break
+    return Interval(result.lower, min(max(result.estimate, result.lower), result.upper), result.upper)
