@@ -32,6 +32,7 @@ _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
 _PROBES = 5  # targets whose places are looked at
+_STUCK, _MOVED = 0.9, 0.03  # what finer steps must gain at least; by how much a guess of epsilon may be off
 _FAR, _LEAST_LOG = 40.0, -1500.0  # deviations; deltas below are not read off lattices
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
@@ -54,20 +55,36 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     tops = [max(pllr.largest_kept(log_tail), 0.0) * count for pllr, count in problem.rest.counts.items()]
     floor_of_losses = -1.01 * math.fsum(tops) - math.sqrt(problem.rest.gaussian_variance) * _FAR  # whatever else comes, below epsilon 0
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
-    step, levels = max(_first_step(place, question.tolerance) for place in places), list[_Level]()
+    step, last = max(_first_step(place, question.tolerance) for place in places), math.inf
     for _ in range(_MOST_PASSES):
         leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail, floor_of_losses)
         if leaves is None:
             break
-        levels = levels or [_level(leaves, place, question.tolerance, reserve) for place in places]
+        levels = [_level(leaves, place, question.tolerance, reserve) for place in places]
         usable = [level for level in levels if level.period <= _MOST_POINTS * leaves.step
                   and leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) < _COARSE]
         found, finer = _pass(problem, question, found, floor, usable, leaves)
         most = _MOST_POINTS * leaves.step / max([level.period for level in usable], default=math.inf) if usable else _BLIND
-        if not 1.0 < finer or most < _SPARE:
+        if not 1.0 < finer < _STUCK * last or most < _SPARE:
             break
-        step = leaves.step / min(_SPARE * finer, most)
+        guesses = places
+        if len(places) == 1:
+            places = [_closer(problem, question, found, floor, place) for place in places]
+        if all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon for a, b in zip(guesses, places, strict=True)):
+            step, last = leaves.step / min(_SPARE * finer, most), finer
+        else:  # it was not the step
+            step = leaves.step
     return found
+
+
+def _closer(problem: Problem, question: Question, found: Proved, floor: np.ndarray, place: Place) -> Place:
+    """The same place with the epsilon that has been found for the open target next to it: the first one was a guess."""
+    number = _nearest(problem, question, found, question.open(found, floor), place)
+    return place._replace(epsilon=question.scale(found, number)) if np.isfinite(found.upper[number]) else place
+
+
+def _nearest(problem: Problem, question: Question, found: Proved, left: np.ndarray, place: Place) -> int:
+    return int(min(left, key=lambda i: abs(question.log_delta(problem.whole, found, int(i)) - place.log_g)))
 
 
 def _first_step(place: Place, tolerance: float) -> float:
@@ -157,7 +174,7 @@ def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray
         if not len(left):
             return found, 0.0
         raw = rounded_lattice(leaves, level.tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
-        nearest = int(min(left, key=lambda i: abs(question.log_delta(problem.whole, found, int(i)) - level.place.log_g)))
+        nearest = _nearest(problem, question, found, left, level.place)
         found = found.met(question.read(problem.curve(raw), problem.whole, left, level.place.epsilon, found, floor, nearest), left)
     left = question.open(found, floor)
     ratios = np.array([(found.upper[i] - found.lower[i]) / max(question.wanted(found, int(i)), 1e-300) for i in left])
