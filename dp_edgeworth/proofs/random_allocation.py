@@ -23,7 +23,8 @@ k, and nothing is singular at 0. Three errors are charged besides those of phi:
                 |u|^2/2 max|psi''|.
     ends        beyond s = Y with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma), and of the call
                 int e^{-k s sin gamma} (1 + s)/s^2 ds more, k >= 1; before its first point s_0, s_0/2 max|psi''|.
-    rounding    of every sum, relative to the sum of the absolute values.
+    rounding    of every term and sum, relative to the sum of the absolute values; terms are weights of size 1 at most times one
+                exponential, so that a term has few roundings.
 
 On a segment from 0, with w = e^{beta^2/(2 v^2)}: |phi'| <= w, |phi''| <= w e^{v^2}, |phi(q)| <= e^{w |q|}, so
 |psi''| <= (w^2 + w e^{v^2}/t) e^{w |u|}.
@@ -46,6 +47,7 @@ from dp_edgeworth.sums.composition import EPSILON
 _ELLIPSES = np.array([1.3, 1.7, 2.4, 3.5, 5.0, 8.0])
 _CHUNK = 1 << 19
 _LARGEST = 690.0
+_LONG_EPSILON = float(np.finfo(np.longdouble).eps)
 
 
 class Options(NamedTuple):
@@ -75,7 +77,7 @@ class Contour:
 
     Attributes:
       is_call: whether `options` are calls, otherwise puts.
-      points: u at the nodes. log_terms: log of what is multiplied by e^{u(k-1)}.
+      points: u at the nodes. weights, peak: e^{u(k-1)} is multiplied by weights e^peak; no weight is larger than 1.
       errors, per_excess: relative errors of the terms are at most errors + |k-1| per_excess.
       ends, end_logs, log_factors: Re u at both ends of the ellipses, the log of |e^u| times the bound of the numerator there, and the
         log of all other factors of the panel errors; shapes (2, ellipses, panels), the same, (ellipses, panels).
@@ -85,7 +87,8 @@ class Contour:
 
     is_call: bool
     points: np.ndarray
-    log_terms: np.ndarray
+    weights: np.ndarray
+    peak: float
     errors: np.ndarray
     per_excess: np.ndarray
     ends: np.ndarray
@@ -103,9 +106,9 @@ class Contour:
         for begin in range(0, len(excess), chunk):
             some, part = excess[begin:begin + chunk], slice(begin, begin + chunk)
             with np.errstate(over="ignore", invalid="ignore"):
-                terms = np.exp(np.multiply.outer(some, self.points) + self.log_terms)
+                terms = np.exp(np.multiply.outer(some, self.points) + self.peak) * self.weights
                 sizes = np.abs(terms)
-                middle[part] = terms.imag.sum(axis=1)
+                middle[part] = terms.imag.sum(axis=1, dtype=np.longdouble)
                 errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
         if self.is_call:
             errors[excess < 0.0] = np.inf
@@ -128,33 +131,32 @@ def contour(ray: Ray) -> Contour:
     centres, halves = 0.5 * (ray.points[1:] + ray.points[:-1]), 0.5 * np.diff(ray.points)
     u = ray.abscissa + way * (centres[:, None] + halves[:, None] * x).ravel()
     powers, is_call = log_powers(ray.shift, ray.steps, u, ray.rotation), ray.abscissa == 0.0
-    log_terms, errors = _calls(u, powers) if is_call else (powers.logs, np.expm1(np.minimum(powers.errors, _LARGEST)))
-    log_terms = log_terms + np.log((halves[:, None] * w).ravel() * way / (math.pi * u * u))
-    # An error of a unit in the last place of u moves the integrand by its logarithmic derivative.
-    errors = errors + EPSILON * (2.0 * np.abs(u) * powers.slopes + 2.0 * np.abs(log_terms) + 24.0)
+    peak = 0.0 if is_call else float(np.max(powers.logs.real, where=powers.errors < 1.0, initial=-_LARGEST))
+    values, errors = _calls(u, powers) if is_call else (np.exp(powers.logs - peak), np.expm1(np.minimum(powers.errors, _LARGEST)))
+    weights = values * ((halves[:, None] * w).ravel() * way / (math.pi * u * u))
+    # An error of two units in the last place of u moves the integrand by its logarithmic derivative.
+    errors = errors + EPSILON * (2.0 * np.abs(u) * powers.slopes + 2.0 * abs(peak) + 20.0) + len(u) * _LONG_EPSILON
     length = float(ray.points[-1])
     start = 0.5 / math.pi * float(ray.points[0]) * math.exp(min(float(_log_second(law, ray, ray.lean, ray.points[0])), _LARGEST))
-    return Contour(is_call, u, log_terms, errors, 4.0 * EPSILON * np.abs(u), *ellipses(ray),
+    return Contour(is_call, u, weights, peak, errors, 4.0 * EPSILON * np.abs(u), *ellipses(ray),
                    ray.abscissa - length * math.sin(ray.lean), log_cut(ray, length), start if is_call else 0.0)
 
 
 def _calls(u: np.ndarray, powers: Powers) -> tuple[np.ndarray, np.ndarray]:
-    """log of e^u (psi(u) - 1 + u) = (e^Lambda - 1) + (1 - (1 - u) e^u), and its relative error."""
+    """e^u (psi(u) - 1 + u) = (e^Lambda - 1) + (1 - (1 - u) e^u), and its relative error, that of u included."""
     small = np.abs(u) < 0.4
     near = np.where(small, u, 0.0)
     series = np.zeros(u.shape, complex)
     for n in range(19, 1, -1):  # sum of u^n (n-1)/n!
         series = (series * near) + (n - 1.0) / math.factorial(n)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = np.where(small, np.expm1(powers.logs), np.exp(powers.logs))
+        power = np.exp(powers.logs)
+        first = np.where(small, np.expm1(powers.logs), power)
         second = np.where(small, series * near * near, -(1.0 - u) * np.exp(u))
         total = first + second
-        slack = np.expm1(np.minimum(powers.errors, _LARGEST))
-        errors = slack * np.abs(np.exp(powers.logs)) + 3.0 * EPSILON * (np.abs(first) * (1.0 + np.abs(powers.logs))
-                                                                         + np.abs(second) * (1.0 + np.abs(u)))
-        errors = errors + 2.0 * EPSILON * np.abs(u) * powers.slopes * np.abs(np.exp(powers.logs))  # of u itself
-        sizes = np.maximum(np.abs(total), 1e-300)
-        return np.log(np.where(np.abs(total) > 0.0, total, 1e-300)), errors / sizes
+        errors = np.abs(power) * (np.expm1(np.minimum(powers.errors, _LARGEST)) + 2.0 * EPSILON * np.abs(u) * powers.slopes)
+        errors = errors + 4.0 * EPSILON * (np.abs(first) + np.abs(second) * (1.0 + np.abs(u)))
+        return total, errors / np.maximum(np.abs(total), 1e-300)
 
 
 def _log_second(law: StepLaw, ray: Ray, angles: np.ndarray | float, sizes: np.ndarray | float) -> np.ndarray:

@@ -294,9 +294,9 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
 
 
 def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """Where e^q phi(q) is summed it is up to e^{a/t} larger than phi(q), and needs as many digits more."""
+    """phi(q) is summed to so many digits after its first one."""
     strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
-    angle, digits = strip + lean, _DIGITS + min(abscissa / steps, 2.0 / min(shift, 1.0))
+    angle, digits = strip + lean, _DIGITS - float(step_law(shift).log_laplace(np.array(abscissa / steps)))
     step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
     return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
 
