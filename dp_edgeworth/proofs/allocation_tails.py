@@ -11,9 +11,9 @@ With S = (A_1 + ... + A_t)/t as there, B = (A_2 + ... + A_t)/t, and delta_G the 
     add      delta <= delta_G(eps - log t) P(A <= t e^-eps)^{t-1}:  S is at least any A_i/t
     add      delta >= (1 - e^eps c) P(A <= c)^t  for every c:  S <= c where no A_i is larger
 
-    both     delta >= delta_G'(eps), with v/sqrt t for v: the sum of all outputs is a post-processing, whose likelihood ratio is E[S | sum]
-    both     delta <= delta_G'(eps) + max(1, e^eps) v^2 e^{v^2/2} / sqrt(8 t):  (x + d - k)_+ <= (x - k)_+ + d_+, where d = S - E[S | sum]
-             has the mean 0, so E d_+ = E|d| / 2, and E d^2 = var S - var E[S | sum] <= v^4 e^{v^2} / (2 t)
+    both     delta >= delta_G'(eps), with v/sqrt t for v: the sum of all outputs is a post-processing; its ratio is E[S | sum]
+    both     delta <= delta_G'(eps) + max(1, e^eps) v^2 e^{v^2/2} / sqrt(8 t):  (x + d - k)_+ <= (x - k)_+ + d_+, where the mean of
+             d = S - E[S | sum] is 0, so E d_+ = E|d| / 2, and E d^2 = var S - var E[S | sum] <= v^4 e^{v^2} / (2 t)
 
 The rest B is as large as its largest term allows, or by Chernoff's bound with the terms cut at c:
 
@@ -137,7 +137,7 @@ def _cut(shift: float, steps: float, power: float) -> _Cut:
     logs, factors = np.empty((len(_FACTORS), len(cuts))), np.multiply.outer(_FACTORS, 1.0 / law.edges[cuts])
     for column, cut in enumerate(cuts):
         kept = np.exp(np.multiply.outer(factors[:, column], law.edges[:cut + 1])) @ law.weights[:cut + 1] + law.least
-        logs[:, column] = power * (np.log(kept) + 1e-11)
+        logs[:, column] = power * (np.log(kept + 1e-300) + 1e-11)
     return _Cut(logs, factors * steps, math.log(steps) + law.log_tail[cuts] + 1e-11, law.edges[cuts])
 
 

@@ -32,13 +32,14 @@ _NODES = 32
 _LEAN = 0.4
 _LARGEST_LEAN = 1.0  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
 _LEANING_SHIFT = 0.45  # from which puts may lean
-_LEAST_CALL = 0.35  # k - 1 from which calls are integrated as such, or the deviation of S, or five for a small shift, for which it is slow
+_LEAST_CALL = 0.35  # k - 1 from which calls are integrated as such, or the deviation of S; five of it where the shift is small
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
 _DIGITS = 40.0
 _LONGEST_STEP = 5.0  # of log s in a panel
 _OCTAVES = 3  # of k - 1 that one ray for calls serves
 _MOST_PANELS, _FEW_PANELS = 500, 24
 _LARGEST_EXPONENT = 690.0
+_FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _LARGEST_RATE = 500.0  # a / t
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
@@ -87,7 +88,7 @@ class RandomAllocationCurve(Curve):
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """Certified bounds of log delta, and the estimate."""
-        eps, law = np.asarray(epsilons, float), (self.shift, float(self.steps))
+        eps, law = np.minimum(epsilons, _FAR), (self.shift, float(self.steps))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             upper, lower = allocation_tails.log_unsampled(self.shift, eps), np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
             for bound in allocation_tails.LOWER[self.direction]:
@@ -104,7 +105,7 @@ class RandomAllocationCurve(Curve):
             for bound in allocation_tails.UPPER[self.direction] if len(left) else ():
                 upper[left] = np.minimum(upper[left], bound(*law, eps[left]))
         upper = np.maximum(upper, _LOG_LEAST)
-        lower = np.minimum(lower, upper)
+        lower = np.where(epsilons > _FAR, -np.inf, np.minimum(lower, upper))
         estimate = np.where(upper - lower > 1.0, upper, np.clip(estimate, lower, upper))  # of wide ones nothing is known
         return LogBounds(lower, estimate, upper, np.full(eps.shape, np.nan))
 
@@ -278,7 +279,10 @@ def _call_ray(shift: float, steps: int, octave: int, lean: float) -> Ray | None:
     served, deviation = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** octave, _deviation(shift, steps)
     wanted = np.log(np.minimum(deviation, np.minimum(1.0, deviation ** 2) / served)) - _DIGITS
     empty = Ray(shift, float(steps), 0.0, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, 0.0, lean))
-    first = math.exp(min(float(wanted.min()) - log_start(empty._replace(points=np.ones(1))), -1.0))
+    log_first = min(float(wanted.min()) - log_start(empty._replace(points=np.ones(1))), -1.0)
+    if log_first < -_LARGEST_EXPONENT:
+        return None
+    first = math.exp(log_first)
     scale = 1.0 / max(min(deviation, 1.0), served[1])
     length = _length(empty, scale, float(wanted[0]), served[0])
     ray = empty._replace(points=np.geomspace(first, length, 2 + int(math.log(length / first) / _LONGEST_STEP)))
