@@ -644,7 +644,8 @@ def test_main_branch_exponential_mechanism():
     def delta(eps):
         return float((four * np.maximum(np.exp(sums) - math.exp(eps), 0.0)).sum())
 
-    most = [optimize.brentq(lambda e: delta(e) - target, 0.0, 2.0) for target in (1e-5, 0.01)] + [delta(eps) for eps in (0.0, 0.3, 1.0)]
+    most = [optimize.brentq(lambda e, target: delta(e) - target, 0.0, 2.0, args=(target,)) for target in (1e-5, 0.01)]
+    most += [delta(eps) for eps in (0.0, 0.3, 1.0)]
     assert all(one <= value <= other * (1.0 + 1e-4) for one, value, other in zip(least, found, most, strict=True))
 
 
