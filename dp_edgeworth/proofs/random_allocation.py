@@ -164,8 +164,9 @@ def contour(ray: Ray) -> Contour:
         values, errors = np.concatenate([values, np.full(len(more), -1.0)]), np.concatenate([errors, np.zeros(len(more))])
         cuts.append((ray.corner.real - ray.turned[-1], -math.log(math.pi * ray.turned[-1])))
     errors = errors + EPSILON * (24.0 + 2.0 * np.abs(logs)) + len(u) * _LONG_EPSILON
+    last, log_cuts = np.array(cuts).T
     return Contour(ray.is_call, u, logs, values * (rule / (math.pi * u * u)), errors, 4.0 * EPSILON * np.abs(u), panel_errors(ray),
-                   *np.array(cuts).T, math.exp(min(log_start(ray), _LARGEST)) if ray.is_call else 0.0)
+                   last, log_cuts, math.exp(min(log_start(ray), _LARGEST)) if ray.is_call else 0.0)
 
 
 def _less_one(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
