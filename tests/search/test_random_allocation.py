@@ -211,7 +211,9 @@ def test_simple_bounds_contain_the_curve(sigma: float, steps: int, direction: st
     (0.05, 300.0), (0.1, 100.0), (0.15, 20.0), (0.15, 60.0), (0.19, 40.0), (0.3, 30.0), (1.0, 7.0), (4.0, 1.2), (4.0, 1.25),
     (100.0, 0.044)])
 def test_small_deltas_against_quadrature(sigma: float, eps: float) -> None:
-    """Little noise beyond the contour, and deltas of 1e-12 and less; t = 2: the call on A_1 in closed form, of strike 2k - A_2, the trapezoid sum over A_2."""
+    """Little noise beyond the contour, and deltas of 1e-12 and less; t = 2: the call on A_1 in closed form.
+
+    Its strike is 2k - A_2, and the integral over A_2 is numerical."""
     with mpmath.workdps(40):
         v, k = 1 / mpmath.mpf(sigma), mpmath.exp(mpmath.mpf(eps))
 
