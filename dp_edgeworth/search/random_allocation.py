@@ -32,7 +32,7 @@ _NODES = 32
 _LEAN = 0.4
 _LARGEST_LEAN = 1.0  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
 _LEANING_SHIFT = 0.45  # from which puts may lean
-_LEAST_CALL = 0.35  # k - 1 from which calls are integrated as such, or the deviation of S; five of it where the shift is small
+_FAR_CALL, _LEAST_CALL = 6.0, 0.35  # deviations of S, and k - 1, from which calls are integrated as such
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
 _DIGITS = 40.0
 _LONGEST_STEP = 5.0  # of log s in a panel
@@ -222,7 +222,8 @@ def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]
     """For every k - 1: whether it is a call, and the binary exponent of a or of k - 1."""
     exponents, sizes = _abscissas(shift, steps)
     best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
-    calls = excess >= (min(_deviation(shift, steps), _LEAST_CALL) if shift >= _LEANING_SHIFT else 5.0 * _deviation(shift, steps))
+    far = _FAR_CALL * _deviation(shift, steps)
+    calls = excess >= (min(far, _LEAST_CALL) if shift >= _LEANING_SHIFT else far)
     octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
     return [(True, int(octave)) if call else (False, int(exponent))
             for call, octave, exponent in zip(calls, octaves, best, strict=True)]
