@@ -134,9 +134,9 @@ ALL_CASES = (
     Case(
         "discrete laplace",
         event("DiscreteLaplaceDpEvent", 0.7, 2),
-        (AR, RS),
+        RELATIONS,
         "a lattice, no density",
-        (Exact(AR, 0.0, 1.4, 1e-14, "noise_parameter * sensitivity"),),
+        (Exact(AR, 0.0, 1.4, 1e-14, "noise_parameter * sensitivity"), Exact(RO, 0.0, 2.8, 1e-14, "twice the sensitivity")),
     ),
     Case(
         "mixture of gaussians",
@@ -241,7 +241,7 @@ ALL_REFUSED = (
     (sampled(0.1, event("TruncatedSubsampledGaussianDpEvent", 1000, 0.01, 15, 1.0)), RELATIONS, "additive noise"),
     (sampled(0.1, composed(gaussian(1.0), laplace(1.0))), (RO,), "GaussianDpEvent"),
     (sampled(0.1, repeated(laplace(1.0), 2)), (RO,), "additive noise"),
-    (sampled(0.1, composed(gaussian(1.0), event("RandomizedResponseDpEvent", 0.5, 2))), (AR, RS), "without a record"),
+    (sampled(0.1, composed(gaussian(1.0), event("RandomizedResponseDpEvent", 0.5, 2))), RELATIONS, "additive noise"),
     (dpa.SampledWithReplacementDpEvent(100, 10, gaussian(1.0)), RELATIONS, "no dominating pair"),
     (dpa.UnsupportedDpEvent(), RELATIONS, "UnsupportedDpEvent"),
 )

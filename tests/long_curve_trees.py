@@ -11,14 +11,18 @@ Every random event comes with a finite mechanism of its class: two laws on a few
     RepeatAndSelect           of randomised response, the larger outcome wins: by direct summation
     PoissonSampled            of a composition of these: one sample, mixed with the law without the record
 
-The upper end must not be below the delta of the composition of these mechanisms, in either direction, and the lower end not above the
-upper one. Run as a script for 500 trees: `python tests/long_curve_trees.py 500`.
+The upper end must not be below the delta of the composition of these mechanisms, in either direction. The lower end must not be
+above what no mechanism of the classes can exceed: an upper bound of every leaf's profile, written here once more, its
+chords on a lattice as a pair, and the pairs convolved directly (`Lattice`). Run as a script for 500 trees, with a summary:
+`python tests/long_curve_trees.py 500`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import dp_accounting as dpa
 import numpy as np
@@ -30,7 +34,70 @@ from dp_edgeworth import EdgeworthIntervalAccountant, ProfileDpEvent, RenyiDpEve
 
 AR = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 Laws = tuple[np.ndarray, np.ndarray]
+Profile = Callable[[np.ndarray], np.ndarray]
 _SLACK = 1e-11
+_STEP, _REACH = 0.01, 700  # of the lattices of losses
+_ORDERS = np.geomspace(1e-3, 3e3, 4000)
+_KAPPA = _ORDERS * np.log(_ORDERS) - (1 + _ORDERS) * np.log1p(_ORDERS)
+
+
+class Lattice(NamedTuple):
+    """P-masses of the losses j * _STEP from `first` on, and the Q-mass of infinite losses: an upper bound in one direction."""
+
+    first: int
+    masses: np.ndarray
+    infinite: float
+
+    @classmethod
+    def of(cls, profile: Profile) -> Lattice:
+        """Connect-the-dots: changes of slope of the chords of delta as a function of e^eps, for epsilons of either sign."""
+        x = np.exp(_STEP * np.arange(-_REACH, _REACH + 1))
+        values = np.concatenate([[1.0], profile(np.log(x))])
+        slopes = np.append(np.diff(values) / np.diff(np.append(0.0, x)), 0.0)
+        return cls(-_REACH, np.maximum(np.diff(slopes), 0.0), float(values[-1]))
+
+    def sticks(self, x: np.ndarray) -> np.ndarray:
+        """sum (e^L - x)_+ P(L) + the infinite mass, for x of either sign."""
+        losses = _STEP * (self.first + np.arange(len(self.masses)))
+        q = self.masses * np.exp(losses)
+        above = np.searchsorted(losses, np.log(np.maximum(x, 1e-300)), side="right")
+        tails = [np.append(np.cumsum(side[::-1])[::-1], 0.0)[above] for side in (q, self.masses)]
+        lost = max(1.0 - self.masses.sum(), 0.0)  # P-mass of L = -inf, which counts where x < 0
+        return tails[0] - x * tails[1] + self.infinite + np.maximum(-x, 0.0) * lost
+
+    def with_(self, other: Lattice) -> Lattice:
+        return Lattice(self.first + other.first, np.convolve(self.masses, other.masses),
+                       1.0 - (1.0 - self.infinite) * (1.0 - other.infinite))
+
+
+Bounds = tuple[Lattice, Lattice]  # of both directions
+NOTHING = Lattice(0, np.ones(1), 0.0)
+
+
+def symmetric(positive: Profile) -> Lattice:
+    """The profile for eps >= 0 continued by 1 - x + x delta(1/x)."""
+    def profile(eps: np.ndarray) -> np.ndarray:
+        values = positive(np.abs(eps))
+        return np.where(eps < 0, -np.expm1(eps) + np.exp(np.minimum(eps, 0.0)) * values, values)
+
+    return Lattice.of(profile)
+
+
+def of_orders(orders: np.ndarray, kappa: np.ndarray, values: np.ndarray) -> Profile:
+    """The best single order, values = c times the divergence of order c + 1."""
+    return lambda eps: np.minimum(np.exp((kappa + values - np.multiply.outer(eps, orders)).min(axis=1)), 1.0)
+
+
+def sampled_bound(p: float, one: Lattice, other: Lattice) -> Bounds:
+    """The laws (P, (1-p) P + p Q) and the other way round, `one` being (P, Q) and `other` (Q, P)."""
+    with_record = Lattice.of(lambda eps: p * one.sticks((np.exp(eps) - 1.0 + p) / p))
+
+    def without(eps: np.ndarray) -> np.ndarray:
+        x = np.exp(eps)
+        share = 1.0 - x * (1.0 - p)  # (P - x ((1-p) P + p Q))_+ = share (P - (x p / share) Q)_+
+        return np.where(share > 0, share * other.sticks(np.minimum(x * p / np.where(share > 0, share, 1.0), 1e300)), 0.0)
+
+    return with_record, Lattice.of(without)
 
 
 def deltas(p: np.ndarray, q: np.ndarray, eps: float) -> tuple[float, float]:
@@ -43,6 +110,11 @@ def product(one: Laws, other: Laws) -> Laws:
     return np.multiply.outer(one[0], other[0]).ravel(), np.multiply.outer(one[1], other[1]).ravel()
 
 
+def pure(eps: float, delta: float) -> Lattice:
+    top = 1 / (1 + math.exp(-eps))
+    return symmetric(lambda e: delta + (1 - delta) * np.maximum(top - np.exp(np.minimum(e, 50.0)) * (1 - top), 0.0))
+
+
 def response(eps: float) -> Laws:
     high = special.expit(eps)
     return np.array([1 - high, high]), np.array([high, 1 - high])
@@ -53,45 +125,62 @@ def random_laws(rng: np.random.Generator) -> Laws:
     return rng.dirichlet(np.full(size, 3.0)), rng.dirichlet(np.full(size, 3.0))
 
 
-def zcdp(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def zcdp(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     rho = 10.0 ** rng.uniform(-3, -0.5)
-    return dpa.ZCDpEvent(rho), response(math.sqrt(2 * rho))
+    bound = symmetric(of_orders(_ORDERS, _KAPPA, _ORDERS * rho * (_ORDERS + 1)))
+    return dpa.ZCDpEvent(rho), response(math.sqrt(2 * rho)), bound
 
 
-def renyi(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def renyi(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     p, q = random_laws(rng)
     orders = 1.0 + np.geomspace(0.1, 100.0, 25)
     values = [max(math.log(float((a**o * b ** (1 - o)).sum())) / (o - 1) for a, b in ((q, p), (p, q))) for o in orders]
-    return RenyiDpEvent(orders, np.array(values) * (1 + _SLACK)), (p, q)
+    c = orders - 1
+    kappa = c * np.log(c) - (1 + c) * np.log1p(c)
+    return RenyiDpEvent(orders, np.array(values) * (1 + _SLACK)), (p, q), symmetric(of_orders(c, kappa, c * np.array(values)))
 
 
-def profile(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def profile(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     p, q = random_laws(rng)
     epsilons = np.sort(rng.uniform(-0.5, 2.0, 6))
-    return ProfileDpEvent(epsilons, [min(max(deltas(p, q, e)) * (1 + _SLACK), 1.0) for e in epsilons]), (p, q)
+    found = [min(max(deltas(p, q, e)) * (1 + _SLACK), 1.0) for e in epsilons]
+    x, u = np.append(0.0, np.exp(epsilons)), np.append(1.0, found)
+    # both directions: a point at x says 1 - 1/x + u/x at 1/x
+    x, u = np.concatenate([x, 1 / x[1:]]), np.concatenate([u, 1 - 1 / x[1:] + u[1:] / x[1:]])
+    order = np.argsort(x)
+
+    def chords(eps: np.ndarray) -> np.ndarray:
+        x, u = np.append(xs, max(xs[-1], np.exp(eps.max())) * 2), np.append(np.minimum.accumulate(us), us.min())
+        return np.interp(np.exp(eps), x, u)
+
+    xs, us = x[order], u[order]
+    return ProfileDpEvent(epsilons, found), (p, q), symmetric(chords)
 
 
-def exponential(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def exponential(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     eps = 10.0 ** rng.uniform(-1.5, 0.3)
     t = rng.uniform(0.3, 0.9) * eps
     a = -math.expm1(t - eps) / -math.expm1(-eps) * math.exp(-t)
-    return Exponential(eps), (np.array([a, 1 - a]), np.array([a * math.exp(t), (1 - a) * math.exp(t - eps)]))
+    found = symmetric(lambda e: np.where(e < eps, np.expm1((np.minimum(e, eps) - eps) / 2) ** 2 / -math.expm1(-eps), 0.0))
+    return Exponential(eps), (np.array([a, 1 - a]), np.array([a * math.exp(t), (1 - a) * math.exp(t - eps)])), found
 
 
-def flip(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def flip(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     eps = 10.0 ** rng.uniform(-1.5, 0.3)
     gap = rng.uniform(-2.0, 1.0) * eps
     few, many = (0.5 * math.exp(x) if x < 0 else 1.0 - 0.5 * math.exp(-x) for x in (gap, gap + eps))
-    return PermuteAndFlip(eps), (np.array([few, 1 - few]), np.array([many, 1 - many]))
+    laplace = symmetric(lambda e: np.maximum(-np.expm1((e - eps) / 2), 0.0))
+    return PermuteAndFlip(eps), (np.array([few, 1 - few]), np.array([many, 1 - many])), laplace
 
 
-def approximate(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def approximate(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     eps, delta = 10.0 ** rng.uniform(-1.5, 0.3), 10.0 ** rng.uniform(-6, -2)
     p, q = response(eps)
-    return EpsilonDelta(eps, delta), (np.array([0.0, *((1 - delta) * p), delta]), np.array([delta, *((1 - delta) * q), 0.0]))
+    laws = np.array([0.0, *((1 - delta) * p), delta]), np.array([delta, *((1 - delta) * q), 0.0])
+    return EpsilonDelta(eps, delta), laws, pure(eps, delta)
 
 
-def select(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
+def select(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Lattice]:
     eps, mean = 10.0 ** rng.uniform(-1.0, 0.0), 10.0 ** rng.uniform(0.1, 1.3)
     poisson, runs = bool(rng.random() < 0.5), np.arange(4000)
     law = stats.poisson.pmf(runs, mean) if poisson else np.append(0.0, stats.geom.pmf(runs[1:], 1.0 / mean))
@@ -99,57 +188,93 @@ def select(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
     for worse in response(eps):
         none, all_worse = law[0], float((law[1:] * worse[0] ** runs[1:]).sum())
         laws.append(np.array([none, all_worse, 1.0 - none - all_worse]))
-    return dp_event.RepeatAndSelectDpEvent(EpsilonDelta(eps, 0.0), mean, math.inf if poisson else 1.0), (laws[0], laws[1])
+    top, e = 1 / (1 + math.exp(-eps)), np.linspace(0.0, eps, 2000)
+    opposite = np.maximum(top - np.exp(e) * (1 - top), 0.0)
+    ratio = float((mean * (np.expm1(e) + opposite) if poisson else 2 * np.log(np.exp(e) + opposite * (mean - 1))).min())
+
+    def curve(at: np.ndarray) -> np.ndarray:
+        inside = at - ratio
+        run = np.maximum(top - np.exp(np.minimum(inside, 50.0)) * (1 - top), np.maximum(-np.expm1(np.minimum(inside, 0.0)), 0.0))
+        return np.minimum(mean * run, 1.0)
+
+    event = dp_event.RepeatAndSelectDpEvent(EpsilonDelta(eps, 0.0), mean, math.inf if poisson else 1.0)
+    return event, (laws[0], laws[1]), symmetric(curve)
 
 
 LEAVES = (zcdp, renyi, profile, exponential, flip, approximate, select)
 
 
-def composition(rng: np.random.Generator, most: int) -> tuple[dp_event.DpEvent, Laws]:
-    events, laws = [], (np.ones(1), np.ones(1))
+def composition(rng: np.random.Generator, most: int) -> tuple[dp_event.DpEvent, Laws, Lattice]:
+    events, laws, bound = [], (np.ones(1), np.ones(1)), NOTHING
     for _ in range(int(rng.integers(1, most + 1))):
-        event, one = LEAVES[rng.integers(len(LEAVES))](rng)
+        event, one, lattice = LEAVES[rng.integers(len(LEAVES))](rng)
         count = int(rng.integers(1, 4))
         events.append(dpa.SelfComposedDpEvent(event, count) if count > 1 else event)
         for _ in range(count):
-            laws = product(laws, one)
-    return dpa.ComposedDpEvent(events), laws
+            laws, bound = product(laws, one), bound.with_(lattice)
+    return dpa.ComposedDpEvent(events), laws, bound
 
 
-def sampled(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws]:
-    event, (p, q) = composition(rng, 2)
+def sampled(rng: np.random.Generator) -> tuple[dp_event.DpEvent, Laws, Bounds]:
+    event, (p, q), bound = composition(rng, 2)
     share = 10.0 ** rng.uniform(-2, -0.1)
-    return dpa.PoissonSampledDpEvent(share, event), (p, (1 - share) * p + share * q)
+    return dpa.PoissonSampledDpEvent(share, event), (p, (1 - share) * p + share * q), sampled_bound(share, bound, bound)
 
 
-def random_tree(seed: int) -> tuple[dp_event.DpEvent, Laws]:
+def random_tree(seed: int) -> tuple[dp_event.DpEvent, Laws, Bounds]:
     rng = np.random.default_rng(seed)
-    event, laws = sampled(rng) if rng.random() < 0.3 else composition(rng, 3)
+    if rng.random() < 0.3:
+        event, laws, bounds = sampled(rng)
+    else:
+        event, laws, both = composition(rng, 3)
+        bounds = both, both
     if len(laws[0]) < 200 and rng.random() < 0.5:
-        other, more = composition(rng, 1)
+        other, more, bound = composition(rng, 1)
         event, laws = dpa.ComposedDpEvent([event, other]), product(laws, more)
-    return event, laws
+        bounds = bounds[0].with_(bound), bounds[1].with_(bound)
+    return event, laws, bounds
 
 
-def failures(seed: int) -> list[str]:
-    """What is wrong with one tree."""
-    event, (p, q) = random_tree(seed)
-    accountant, found = EdgeworthIntervalAccountant().compose(event), []
+class Outcome(NamedTuple):
+    """What is wrong with one tree, and lower ends over what no mechanism of the classes exceeds."""
+
+    wrong: list[str]
+    shares: list[float]
+
+
+def judged(seed: int) -> Outcome:
+    event, (p, q), bounds = random_tree(seed)
+    accountant, wrong, shares = EdgeworthIntervalAccountant().compose(event), [], []
     for eps in (0.0, 0.25, 0.9, 2.0, -0.4):
         interval, exact = accountant.get_delta_interval(eps), max(deltas(p, q, eps))
+        most = min(max(float(side.sticks(np.array([math.exp(eps)]))[0]) for side in bounds), 1.0)
         if not interval.lower <= interval.upper:
-            found.append(f"seed {seed}, epsilon {eps}: lower end {interval.lower!r} above upper end {interval.upper!r}")
+            wrong.append(f"seed {seed}, epsilon {eps}: lower end {interval.lower!r} above upper end {interval.upper!r}")
         if interval.upper < exact * (1 - 1e-9) - 1e-14:
-            found.append(f"seed {seed}, epsilon {eps}: upper end {interval.upper!r} below {exact!r} of {event}")
+            wrong.append(f"seed {seed}, epsilon {eps}: upper end {interval.upper!r} below {exact!r} of {event}")
+        if exact > most * (1 + 1e-9) + 1e-12:
+            wrong.append(f"seed {seed}, epsilon {eps}: the mechanism has {exact!r}, more than the lattices' {most!r} of {event}")
+        if interval.lower > most * (1 + 1e-9) + 1e-12:
+            wrong.append(f"seed {seed}, epsilon {eps}: lower end {interval.lower!r} above {most!r} of {event}")
+        if most > 1e-10:
+            shares.append(interval.lower / most)
     delta = 1e-3
     least = accountant.get_epsilon_interval(delta)
     if math.isfinite(least.upper) and max(deltas(p, q, least.upper)) > delta * (1 + 1e-9):
-        found.append(f"seed {seed}: delta at epsilon {least.upper!r} is {max(deltas(p, q, least.upper))!r}, more than {delta}")
-    return found
+        wrong.append(f"seed {seed}: delta at epsilon {least.upper!r} is {max(deltas(p, q, least.upper))!r}, more than {delta}")
+    if least.lower and max(float(side.sticks(np.array([math.exp(least.lower)]))[0]) for side in bounds) < delta * (1 - 1e-9):
+        wrong.append(f"seed {seed}: lower end {least.lower!r} of epsilon at {delta} of {event}")
+    return Outcome(wrong, shares)
+
+
+def failures(seed: int) -> list[str]:
+    return judged(seed).wrong
 
 
 if __name__ == "__main__":
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    wrong = [line for seed in range(total) for line in failures(seed)]
-    print(f"{total} trees, {len(wrong)} violations", *wrong, sep="\n")
+    outcomes = [judged(seed) for seed in range(total)]
+    wrong, shares = [line for one in outcomes for line in one.wrong], np.array([x for one in outcomes for x in one.shares])
+    print(f"{total} trees, {len(wrong)} violations; lower end over the bound of the classes at {len(shares)} epsilons: "
+          f"median {np.median(shares):.3f}, largest {shares.max():.9f}, above 0.9 in {np.mean(shares > 0.9):.0%}", *wrong, sep="\n")
     sys.exit(bool(wrong))

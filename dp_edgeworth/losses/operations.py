@@ -41,7 +41,7 @@ class Reversed(Pllr):
 
     @property
     def finite_supremum(self) -> float:
-        return float(self.rule(Demand()).values.max()) if self.inner.lost_mass else self.supremum
+        return float(self.rule(Demand()).values.max(initial=-math.inf)) if self.inner.lost_mass else self.supremum
 
     @property
     def dominated(self) -> Pllr:

@@ -3,8 +3,7 @@
 `RandomAllocationDpEvent(event, k, t)`, ADD_OR_REMOVE_ONE and REPLACE_SPECIAL: the curve of `random_allocation` for k = 1. For k > 1 a
 random partition of the steps into k groups of floor(t/k) or ceil(t/k), and one step of every group, is a uniform choice of k steps; who
 knows the partition sees a composition of k rounds of 1 of that many (Feldman, Shenfeld 2025): an upper end. From below: the sum
-of all t outputs, a Gaussian mechanism of shift k / (sigma sqrt t). Where there is so much or so little noise that the theorem is not
-used: no amplification above, and the first output alone, which is Poisson sampling with probability 1/t, below.
+of all t outputs, a Gaussian mechanism of shift k / (sigma sqrt t).
 
 `ShuffledBatchesDpEvent`: `losses.shuffled_batches`, REPLACE_SPECIAL only.
 """
@@ -19,7 +18,6 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
-from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.mechanisms.registry import (
     AR,
@@ -31,15 +29,13 @@ from dp_edgeworth.losses.mechanisms.registry import (
     register_mechanism,
     require,
 )
-from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, positive, rounded_up, sampled_gaussian
+from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, positive
 from dp_edgeworth.losses.mechanisms.sampled import combined_shift
-from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
-from dp_edgeworth.losses.shuffled_batches import GaussianBound, ShuffledLoss
+from dp_edgeworth.losses.shuffled_batches import ShuffledLoss
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, TwoSided, both_directions
-from dp_edgeworth.search.random_allocation import RandomAllocationCurve
+from dp_edgeworth.profiles.random_allocation import unsampled
 
 _MOST_BATCHES = 10**9
 _SMALLEST_SHUFFLED, _LARGEST_SHUFFLED = 1e-3, 30.0  # shifts for which the pair below is made; beyond, nothing is claimed from below
@@ -69,18 +65,7 @@ def one_of(shift: float, steps: int) -> Directions:
     """A record in one of the steps; `shift` is 1 / noise multiplier."""
     if steps == 1:
         return gaussian(shift)
-    curve = RandomAllocationCurve(shift, steps, "remove")
-    if curve.is_direct:
-        return Directions(*(RandomAllocationLoss(shift, steps, direction) for direction in ("remove", "add")))
-    below = sampled_gaussian(shift, 1.0 / steps, AR)
-    first = below if isinstance(below, Pllr) else below.remove
-    return Directions(_bounded(shift, first.dominated), _bounded(shift, reverse(first.dominated)))
-
-
-def _bounded(shift: float, below: Pllr) -> Pllr:
-    """No amplification above, and a pair below."""
-    above = normal(shift)
-    return GaussianBound(above.mu, below) if isinstance(above, GaussianShift) else rounded_up(above, below)
+    return Directions(*(RandomAllocationLoss(shift, steps, direction) for direction in ("remove", "add")))
 
 
 @functools.lru_cache(maxsize=64)
@@ -110,5 +95,5 @@ def _shuffled_batches(event: ShuffledBatchesDpEvent, relation: NeighboringRelati
     if batches == 1 or shift == 0.0 or math.isinf(shift):
         return gaussian(shift)
     if not _SMALLEST_SHUFFLED <= shift <= _LARGEST_SHUFFLED or batches > _MOST_BATCHES:
-        return Directions(_bounded(shift, NO_LOSS.remove), _bounded(shift, NO_LOSS.remove))
+        return Directions(unsampled(shift, NO_LOSS.remove), unsampled(shift, NO_LOSS.remove))
     return Directions(ShuffledLoss(shift, batches), ShuffledLoss(shift, batches, is_reversed=True))

@@ -15,13 +15,13 @@ import numpy as np
 
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
-from dp_edgeworth.profiles.inner_curves import reach
 
 _DENSE = 1024
 _SHARE = 0.012  # of the deviation of the loss
 _LEAST = 1e-40
 _FINER = 2
 _LARGEST_INDEX = 2.0**40
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
 
 Upper = Callable[[np.ndarray], np.ndarray]
 Bracket = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -58,6 +58,25 @@ def graded_nodes(last: int) -> np.ndarray:
         start, step = 2 * start, 2 * step
     nodes = np.concatenate(parts)
     return nodes[:int(np.searchsorted(nodes, last)) + 1]
+
+
+def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float) -> float:
+    """An epsilon beyond which an upper curve is within `least` of its end, or hardly above that; by doubling and halving."""
+    end = float(upper(np.array([math.inf]))[0])
+
+    def settled(eps: float) -> bool:
+        return float(upper(np.array([eps]))[0]) <= max(least, end * (1.0 + 1e-6))
+
+    high = start
+    while not settled(high) and high < _LARGEST_EPSILON:
+        high *= 2.0
+    low = 0.5 * high
+    while low > _SMALLEST_EPSILON and settled(low):
+        high, low = low, 0.5 * low
+    for _ in range(22):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if settled(middle) else (middle, high)
+    return high
 
 
 def _second_moment(upper: Upper, end: float, sign: float) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 
 _TOLERANCE = 1e-6
-_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e6
 
 
 def certified_deltas(composition: Composition, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,22 +95,3 @@ def contents(found: Iterable[tuple[Directions, int]]) -> Counts | None:
         if pairs is not NO_LOSS:
             counts[pairs] = counts.get(pairs, 0) + count
     return tuple(sorted(counts.items(), key=repr))
-
-
-def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float) -> float:
-    """An epsilon beyond which an upper curve is within `least` of its end, or hardly above that; by doubling and halving."""
-    end = float(upper(np.array([math.inf]))[0])
-
-    def settled(eps: float) -> bool:
-        return float(upper(np.array([eps]))[0]) <= max(least, end * (1.0 + 1e-6))
-
-    high = start
-    while not settled(high) and high < _LARGEST_EPSILON:
-        high *= 2.0
-    low = 0.5 * high
-    while low > _SMALLEST_EPSILON and settled(low):
-        high, low = low, 0.5 * low
-    for _ in range(22):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if settled(middle) else (middle, high)
-    return high

@@ -41,8 +41,8 @@ from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Direct
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated
-from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
-from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents, reach
+from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves, reach
+from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
 
 _UP, _DOWN = 1.0 + 1e-13, 1.0 - 1e-13
 _LARGEST_MEAN = 1e12

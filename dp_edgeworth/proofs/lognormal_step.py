@@ -136,26 +136,41 @@ def step_law(shift: float) -> StepLaw:
 
 
 class _Nodes(NamedTuple):
-    """The trapezoid rule: A, A - 1, weights, their sizes, these times the units in the last place of a term, the ends in deviations."""
+    """The trapezoid rule at deviations j d/v with few binary digits, so that their squares are exact.
+
+    Attributes:
+      ratios, moved: A and A - 1. weights, sizes: of the rule, and their absolute values.
+      doubts, units: relative errors of A - 1 (and so of A) and of the weights, in units of EPSILON, times the sizes.
+      low, high: the ends in deviations.
+    """
 
     ratios: np.ndarray
     moved: np.ndarray
     weights: np.ndarray
     sizes: np.ndarray
+    doubts: np.ndarray
     units: np.ndarray
     low: float
     high: float
 
 
 def _nodes(shift: float, rotation: Rotation) -> _Nodes:
-    angle, _, step, reach = rotation
-    first = -0.5 * shift * shift - reach * shift
-    x = first + step * np.arange(2 + int((2.0 * shift * shift + 2.0 * reach * shift) / step))
-    deviation = x / shift + 0.5 * shift
-    sizes = np.exp(-0.5 * deviation ** 2 + 0.5 * (angle / shift) ** 2 - LOG_SQRT_2PI) * (step / shift)
-    units = sizes * (4.0 + (4.0 * angle / shift + shift) * np.abs(deviation) + 2.0 * deviation ** 2 + np.abs(x))
-    return _Nodes(np.exp(x - 1j * angle), np.expm1(x - 1j * angle), sizes * np.exp(1j * angle / shift * deviation), sizes, units,
-                  float(deviation[0]), float(deviation[-1]))
+    """x = v dev - v^2/2 is off by half a unit of each of its three parts; the phase by one of itself."""
+    angle, spacing = rotation.angle, _few_digits(rotation.step / shift)
+    count = math.ceil((shift + rotation.reach) / spacing)
+    deviation = spacing * np.arange(-math.ceil(rotation.reach / spacing), count + math.ceil(shift / spacing) + 1)
+    x, turn, lift = shift * deviation - 0.5 * shift * shift, angle / shift, 0.5 * (angle / shift) ** 2
+    ratios, moved = np.exp(x - 1j * angle), np.expm1(x - 1j * angle)
+    sizes = np.exp(-0.5 * deviation ** 2) * (math.exp(lift - LOG_SQRT_2PI) * spacing)
+    moves = 0.5 * (np.abs(shift * deviation) + 0.5 * shift * shift + np.abs(x)) * np.maximum(np.abs(ratios / moved), 1.0)
+    return _Nodes(ratios, moved, sizes * np.exp(1j * turn * deviation), sizes, sizes * (9.0 + moves),
+                  sizes * (20.0 + lift + turn * np.abs(deviation)), float(deviation[0]), float(deviation[-1]))
+
+
+def _few_digits(value: float) -> float:
+    """Rounded down to eight binary digits."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(256.0 * mantissa), exponent - 8)
 
 
 def log_powers(shift: float, steps: float, u: np.ndarray, rotation: Rotation) -> Powers:
@@ -180,15 +195,15 @@ def _direct(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> P
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         power = np.exp(-z)
         phi, slope = (power * nodes.weights).sum(axis=1), power @ (nodes.ratios * nodes.weights)
-        errors = EPSILON * ((np.abs(power) * (1.0 + np.abs(z))) @ nodes.units + 16.0 * (np.abs(power) @ nodes.sizes)) + doubts
+        errors = EPSILON * ((np.abs(power) * np.abs(z)) @ nodes.doubts + np.abs(power) @ nodes.units) + doubts
         return _powers(steps, phi, np.log(np.where(phi == 0.0, 1.0, phi)), phi - slope, errors)
 
 
 def _centred(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> Powers:
     """t log(e^q phi(q)), and |1 + phi'/phi|.
 
-    Errors of a term: some units of 1, |z| and |e^-z| (1 + |z|), which were subtracted, or of its own size where it is the series; and
-    those of its weight.
+    Errors of a term: that of z times |1 - e^-z|, at most 1.25 |z| where the series is used, and units of what was subtracted; that of
+    its weight.
     """
     z = np.multiply.outer(q, nodes.moved)
     size = np.abs(z)
@@ -197,9 +212,9 @@ def _centred(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> 
         power = np.exp(-z)
         excess = np.where(small, 0.0, power - 1.0 + z)
         excess[small] = _series(z[small])
-        doubt = np.where(small, size * size, (1.0 + np.abs(power)) * (1.0 + size))
+        doubt = np.where(small, 1.25 * size * size, (1.0 + np.abs(power)) * (1.0 + size))
         g = (excess * nodes.weights).sum(axis=1)
-        errors = EPSILON * (doubt @ nodes.units + 16.0 * (np.abs(excess) @ nodes.sizes)) + doubts
+        errors = EPSILON * (doubt @ nodes.doubts + np.abs(excess) @ nodes.units) + doubts
         errors = errors + np.where(np.abs(g) < 0.5, 0.0, 2.0 * EPSILON)
         return _powers(steps, 1.0 + g, _log1p(g), (1.0 - power) @ (nodes.moved * nodes.weights), errors)
 

@@ -7,26 +7,28 @@ with log A ~ N(-v^2/2, v^2), v = 1/sigma, so both directions are options on a me
     remove   delta(eps) = call(e^eps),                       call(k) = E[(S - k)_+] = put(k) - (k - 1),
     add      delta(eps) = e^eps put(e^-eps),                 put(k)  = E[(k - S)_+].
 
-With psi(u) = E e^{-uS} = phi(u/t)^t (`lognormal_step.py`), along the ray u = a + i e^{i gamma} s, s > 0,
+With e^Lambda(u) = e^u psi(u), psi(u) = E e^{-uS} = phi(u/t)^t (`lognormal_step.py`), along the ray u = a + i e^{i gamma} s, s > 0,
 
-    put(k)  = (1/pi) Im int e^{uk} psi(u) / u^2 du,                 a > 0,  0 <= gamma < pi/2
-    call(k) = (1/pi) Im int e^{uk} (psi(u) - 1 + u) / u^2 du,       a = 0,  0 < gamma < pi/2.
+    put(k)  = (1/pi) Im int e^{u(k-1)} e^Lambda / u^2 du,              a > 0,  0 <= gamma < pi/2
+    call(k) = (1/pi) Im int e^{u(k-1)} (e^Lambda - 1) / u^2 du,        a = 0,  0 < gamma < pi/2,  k > 1.
 
 gamma = 0 is the usual inversion of a Laplace transform; psi continues to |arg u| < pi, and where k is above S, e^{uk} falls along the
-other rays instead of turning. The second line subtracts (1/pi) Im int e^{uk} (1 - u)/u^2 du = k - 1, so that nothing cancels for large
-k, and nothing is singular at 0. Three errors are charged besides those of phi:
+other rays instead of turning. The second line is the first one less the same for S = 1, whose call is 0: nothing cancels, and nothing
+is singular at 0. Where e^Lambda is negligible, at u = u_Y, the term -1 turns to the left and runs along u_Y - s instead, on which
+it does not oscillate. Three errors are charged besides those of phi:
 
     panels      Gauss-Legendre with N nodes on [s_i, s_{i+1}]: at most 8 M rho^{-2N} / (1 - rho^-2) times the half-length, M the
                 maximum of the integrand on the Bernstein ellipse (Chebyshev coefficients are at most 2 M rho^-j, even ones from 2N on
                 are integrated with an error of at most 4 each). Bounds (1) and (2) of |phi| are Laplace transforms of positive
-                measures in Re q, so with e^{uk} the maximum is at one of the two ends of Re u. Near 0 |psi(u) - 1 + u| is at most
-                |u|^2/2 max|psi''|.
-    ends        beyond s = Y with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma), and of the call
-                int e^{-k s sin gamma} (1 + s)/s^2 ds more, k >= 1; before its first point s_0, s_0/2 max|psi''|.
-    rounding    of every sum, relative to the sum of the absolute values.
+                measures in Re q, so with e^{uk} the maximum is at one of the two ends of Re u. Near 0 |e^Lambda - 1| is at most
+                |u|^2/2 max|(e^Lambda)''|.
+    ends        beyond s = Y with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma); of the call
+                before its first point s_0, s_0/2 max|(e^Lambda)''|, and beyond the end T of its turned path e^{(k-1) Re u} / (pi T).
+    rounding    of every term and sum, relative to the sum of the absolute values; terms are weights of size 1 at most times one
+                exponential, so that a term has few roundings.
 
 On a segment from 0, with w = e^{beta^2/(2 v^2)}: |phi'| <= w, |phi''| <= w e^{v^2}, |phi(q)| <= e^{w |q|}, so
-|psi''| <= (w^2 + w e^{v^2}/t) e^{w |u|}.
+|(e^u psi)''| <= ((1 + w)^2 + w e^{v^2}/t) e^{(1 + w) |u|}.
 
 Nothing here trusts the parameters: any ray, panels, nodes and steps give true bounds, which may be useless.
 """
@@ -40,12 +42,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_edgeworth.losses.gaussian_curve import legendre
-from dp_edgeworth.proofs.lognormal_step import Powers, Rotation, StepLaw, log_powers, step_law
+from dp_edgeworth.proofs.lognormal_step import Rotation, StepLaw, log_powers, step_law
 from dp_edgeworth.sums.composition import EPSILON
 
 _ELLIPSES = np.array([1.3, 1.7, 2.4, 3.5, 5.0, 8.0])
 _CHUNK = 1 << 19
 _LARGEST = 690.0
+_LONG_EPSILON = float(np.finfo(np.longdouble).eps)
 
 
 class Options(NamedTuple):
@@ -57,16 +60,48 @@ class Options(NamedTuple):
 
 
 class Ray(NamedTuple):
-    """The parameters of a contour: the law (v, t), a and gamma, the ends of the panels (from 0 on where a > 0), nodes of each, and
-    how phi is computed."""
+    """The parameters of a contour: the law (v, t), a and gamma, the ends of the panels (from 0 on where a > 0) and of those of the
+    turned path (from 0 on; of calls only), nodes of each, and how phi is computed."""
 
     shift: float
     steps: float
     abscissa: float
     lean: float
     points: np.ndarray
+    turned: np.ndarray
     nodes: int
     rotation: Rotation
+
+    @property
+    def is_call(self) -> bool:
+        return self.abscissa == 0.0
+
+    @property
+    def way(self) -> complex:
+        return 1j * np.exp(1j * self.lean)
+
+    @property
+    def corner(self) -> complex:
+        """u_Y."""
+        return complex(self.abscissa + self.way * self.points[-1])
+
+
+class PanelErrors(NamedTuple):
+    """log of the error of a panel with an ellipse: the larger of (k-1) ends + end_logs, plus log_factors.
+
+    Attributes:
+      ends, end_logs: Re u at both ends of the ellipses, and the log of the bound of the numerator there; (2, ellipses, panels).
+      log_factors: the log of all other factors; (ellipses, panels).
+    """
+
+    ends: np.ndarray
+    end_logs: np.ndarray
+    log_factors: np.ndarray
+
+    def logs(self, excess: np.ndarray | float) -> np.ndarray:
+        """For the best ellipse of every panel."""
+        return ((np.multiply.outer(self.ends, excess) + self.end_logs[(...,) + (None,) * np.ndim(excess)]).max(axis=0)
+                + self.log_factors[(...,) + (None,) * np.ndim(excess)]).min(axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,24 +110,21 @@ class Contour:
 
     Attributes:
       is_call: whether `options` are calls, otherwise puts.
-      points: u at the nodes. log_terms: log of what is multiplied by e^{u(k-1)}.
+      points: u at the nodes. weights, peak: e^{u(k-1)} is multiplied by weights e^peak.
       errors, per_excess: relative errors of the terms are at most errors + |k-1| per_excess.
-      ends, end_logs, log_factors: Re u at both ends of the ellipses, the log of |e^u| times the bound of the numerator there, and the
-        log of all other factors of the panel errors; shapes (2, ellipses, panels), the same, (ellipses, panels).
-      last, log_cut: Re u where the rule ends, and the log of the cut-off error over e^{(k-1) last}.
+      panels: errors of the panels. last, log_cuts: Re u where the rule ends, and the log of the cut-off error over e^{(k-1) last}.
       start: error of what is left out at the beginning.
     """
 
     is_call: bool
     points: np.ndarray
-    log_terms: np.ndarray
+    logs: np.ndarray
+    weights: np.ndarray
     errors: np.ndarray
     per_excess: np.ndarray
-    ends: np.ndarray
-    end_logs: np.ndarray
-    log_factors: np.ndarray
-    last: float
-    log_cut: float
+    panels: PanelErrors
+    last: np.ndarray
+    log_cuts: np.ndarray
     start: float
 
     def options(self, excess: np.ndarray) -> Options:
@@ -100,111 +132,136 @@ class Contour:
         excess = np.asarray(excess, float)
         middle, errors = np.empty(len(excess)), np.empty(len(excess))
         chunk = max(1, _CHUNK // len(self.points))
-        for begin in range(0, len(excess), chunk):
-            some, part = excess[begin:begin + chunk], slice(begin, begin + chunk)
-            with np.errstate(over="ignore", invalid="ignore"):
-                terms = np.exp(np.multiply.outer(some, self.points) + self.log_terms)
-                sizes = np.abs(terms)
-                middle[part] = terms.imag.sum(axis=1)
-                errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
-        if self.is_call:
-            errors[excess < 0.0] = np.inf
         with np.errstate(over="ignore", invalid="ignore"):
+            for begin in range(0, len(excess), chunk):
+                some, part = excess[begin:begin + chunk], slice(begin, begin + chunk)
+                terms = np.exp(np.multiply.outer(some, self.points) + self.logs) * self.weights
+                sizes = np.abs(terms)
+                middle[part] = terms.imag.sum(axis=1, dtype=np.longdouble)
+                errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
             errors = np.nan_to_num((errors + self._path_errors(excess)) * (1.0 + 1e-9), nan=np.inf)
             middle = np.nan_to_num(middle, nan=0.0, posinf=0.0, neginf=0.0)
+            if self.is_call:
+                errors[excess <= 0.0] = np.inf
             return Options(np.maximum(middle - errors, 0.0), np.maximum(middle, 0.0), np.maximum(middle, 0.0) + errors)
 
     def _path_errors(self, excess: np.ndarray) -> np.ndarray:
-        """Those of the panels and of both ends; a panel's for the best of its ellipses."""
-        logs = (self.ends[..., None] * excess + self.end_logs[..., None]).max(axis=0) + self.log_factors[..., None]
-        panels = np.exp(np.minimum(logs.min(axis=0), _LARGEST)).sum(axis=0)
-        return panels + np.exp(np.minimum(self.last * excess + self.log_cut, _LARGEST)) + self.start
+        cuts = np.multiply.outer(self.last, excess) + self.log_cuts[:, None]
+        return sum(np.exp(np.minimum(logs, _LARGEST)).sum(axis=0) for logs in (self.panels.logs(excess), cuts)) + self.start
 
 
 def contour(ray: Ray) -> Contour:
     """Theorem of the module's header: puts where the abscissa is positive, calls where it is 0."""
-    law, way = step_law(ray.shift), 1j * np.exp(1j * ray.lean)
-    x, w = legendre(ray.nodes)
-    centres, halves = 0.5 * (ray.points[1:] + ray.points[:-1]), 0.5 * np.diff(ray.points)
-    u = ray.abscissa + way * (centres[:, None] + halves[:, None] * x).ravel()
-    powers, is_call = log_powers(ray.shift, ray.steps, u, ray.rotation), ray.abscissa == 0.0
-    log_terms, errors = _calls(u, powers) if is_call else (powers.logs, np.expm1(np.minimum(powers.errors, _LARGEST)))
-    log_terms = log_terms + np.log((halves[:, None] * w).ravel() * way / (math.pi * u * u))
-    # An error of a unit in the last place of u moves the integrand by its logarithmic derivative.
-    errors = errors + EPSILON * (2.0 * np.abs(u) * powers.slopes + 2.0 * np.abs(log_terms) + 24.0)
-    length = float(ray.points[-1])
-    start = 0.5 / math.pi * float(ray.points[0]) * math.exp(min(float(_log_second(law, ray, ray.lean, ray.points[0])), _LARGEST))
-    return Contour(is_call, u, log_terms, errors, 4.0 * EPSILON * np.abs(u), *ellipses(ray),
-                   ray.abscissa - length * math.sin(ray.lean), log_cut(ray, length), start if is_call else 0.0)
+    u, rule = _nodes(ray.points, ray.abscissa, ray.way, ray.nodes)
+    powers = log_powers(ray.shift, ray.steps, u, ray.rotation)
+    # An error of two units in the last place of u moves e^Lambda by its derivative.
+    errors = np.expm1(np.minimum(powers.errors, _LARGEST)) + 2.0 * EPSILON * np.abs(u) * powers.slopes
+    logs, values, cuts = powers.logs, np.ones(u.shape, complex), [(ray.corner.real, log_cut(ray))]
+    if ray.is_call:
+        logs, values, errors = np.zeros(1), *_less_one(powers.logs, errors)
+        more, more_rule = _nodes(ray.turned, ray.corner, -1.0, ray.nodes)
+        u, rule = np.concatenate([u, more]), np.concatenate([rule, more_rule])
+        values, errors = np.concatenate([values, np.full(len(more), -1.0)]), np.concatenate([errors, np.zeros(len(more))])
+        cuts.append((ray.corner.real - ray.turned[-1], -math.log(math.pi * ray.turned[-1])))
+    errors = errors + EPSILON * (24.0 + 2.0 * np.abs(logs)) + len(u) * _LONG_EPSILON
+    last, log_cuts = np.array(cuts).T
+    return Contour(ray.is_call, u, logs, values * (rule / (math.pi * u * u)), errors, 4.0 * EPSILON * np.abs(u), panel_errors(ray),
+                   last, log_cuts, math.exp(min(log_start(ray), _LARGEST)) if ray.is_call else 0.0)
 
 
-def _calls(u: np.ndarray, powers: Powers) -> tuple[np.ndarray, np.ndarray]:
-    """log of e^u (psi(u) - 1 + u) = (e^Lambda - 1) + (1 - (1 - u) e^u), and its relative error."""
-    small = np.abs(u) < 0.4
-    near = np.where(small, u, 0.0)
-    series = np.zeros(u.shape, complex)
-    for n in range(19, 1, -1):  # sum of u^n (n-1)/n!
-        series = (series * near) + (n - 1.0) / math.factorial(n)
+def _less_one(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """e^Lambda - 1 and its relative errors from those of e^Lambda."""
     with np.errstate(over="ignore", invalid="ignore"):
-        first = np.where(small, np.expm1(powers.logs), np.exp(powers.logs))
-        second = np.where(small, series * near * near, -(1.0 - u) * np.exp(u))
-        total = first + second
-        slack = np.expm1(np.minimum(powers.errors, _LARGEST))
-        errors = slack * np.abs(np.exp(powers.logs)) + 3.0 * EPSILON * (np.abs(first) * (1.0 + np.abs(powers.logs))
-                                                                         + np.abs(second) * (1.0 + np.abs(u)))
-        errors = errors + 2.0 * EPSILON * np.abs(u) * powers.slopes * np.abs(np.exp(powers.logs))  # of u itself
-        sizes = np.maximum(np.abs(total), 1e-300)
-        return np.log(np.where(np.abs(total) > 0.0, total, 1e-300)), errors / sizes
+        values = np.expm1(logs)
+        return values, errors * np.abs(np.exp(logs)) / np.maximum(np.abs(values), 1e-300)
 
 
-def _log_second(law: StepLaw, ray: Ray, angles: np.ndarray | float, sizes: np.ndarray | float) -> np.ndarray:
-    """log max|psi''| on the segment from 0 to u, |u| = size, arg u <= pi/2 + angle."""
-    log_w = 0.5 * (np.asarray(angles) / law.shift) ** 2
+def _nodes(points: np.ndarray, origin: complex, way: complex, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of all panels of a straight path."""
+    x, w = legendre(nodes)
+    centres, halves = 0.5 * (points[1:] + points[:-1]), 0.5 * np.diff(points)
+    return origin + way * (centres[:, None] + halves[:, None] * x).ravel(), (halves[:, None] * w).ravel() * way
+
+
+def _log_second(ray: Ray, angles: np.ndarray | float, sizes: np.ndarray | float) -> np.ndarray:
+    """log max|(e^Lambda)''| on the segment from 0 to u, |u| = size, arg u <= pi/2 + angle."""
+    log_w = np.minimum(0.5 * (np.asarray(angles) / ray.shift) ** 2, _LARGEST)
     with np.errstate(over="ignore"):
-        return np.logaddexp(2.0 * log_w, log_w + law.shift ** 2 - math.log(ray.steps)) + np.exp(np.minimum(log_w, _LARGEST)) * sizes
+        rest = (1.0 + np.exp(log_w)) * sizes
+    return np.logaddexp(2.0 * np.log1p(np.exp(log_w)), log_w + ray.shift ** 2 - math.log(ray.steps)) + rest
 
 
-def ellipses(ray: Ray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both ends of every ellipse with the bounds there, and the log of the other factors of a panel's error: see `Contour`."""
+def log_start(ray: Ray) -> float:
+    """log of what is left out before the first point."""
+    first = float(ray.points[0])
+    return math.log(first / (2.0 * math.pi)) + float(_log_second(ray, ray.lean, first))
+
+
+def panel_errors(ray: Ray) -> PanelErrors:
+    """Of the panels of the ray, then of its turned path."""
+    return PanelErrors(*(np.concatenate(both, axis=-1) for both in zip(_along_ray(ray), _along_turned(ray), strict=True)))
+
+
+def _log_rules(halves: np.ndarray, nodes: int) -> np.ndarray:
+    """log of 8 rho^{-2N} / (1 - rho^-2) times the half-length over pi; (ellipses, panels)."""
+    rho = _ELLIPSES[:, None]
+    return np.log(8.0 * halves / math.pi) - 2.0 * nodes * np.log(rho) - np.log1p(-rho ** -2.0)
+
+
+def _half_axes(halves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rho = _ELLIPSES[:, None]
+    return 0.5 * halves * (rho + 1.0 / rho), 0.5 * halves * (rho - 1.0 / rho)
+
+
+def _along_turned(ray: Ray) -> PanelErrors:
+    """|e^{u(k-1)}| is largest at the right end, where k > 1."""
+    halves = 0.5 * np.diff(ray.turned)
+    centres = ray.corner - 0.5 * (ray.turned[1:] + ray.turned[:-1])
+    major, minor = _half_axes(halves)
+    rights, nearest = centres.real + major, np.maximum(ray.corner.imag - minor, np.abs(centres) - major)
+    with np.errstate(divide="ignore"):
+        factors = _log_rules(halves, ray.nodes) - 2.0 * np.log(np.maximum(nearest, 0.0))
+    return PanelErrors(np.stack([rights, rights]), np.zeros((2, *rights.shape)), factors)
+
+
+def _along_ray(ray: Ray) -> PanelErrors:
     law, halves = step_law(ray.shift), 0.5 * np.diff(ray.points)
-    centres = ray.abscissa + 1j * np.exp(1j * ray.lean) * 0.5 * (ray.points[1:] + ray.points[:-1])
-    rho, sine, cosine = _ELLIPSES[:, None], math.sin(ray.lean), math.cos(ray.lean)
-    minor, major = 0.5 * halves * (rho - 1.0 / rho), 0.5 * halves * (rho + 1.0 / rho)
+    centres = ray.abscissa + ray.way * 0.5 * (ray.points[1:] + ray.points[:-1])
+    sine, cosine = math.sin(ray.lean), math.cos(ray.lean)
+    major, minor = _half_axes(halves)
     wide, high = (np.hypot(minor * one, major * other) * (1.0 + 1e-12) for one, other in ((cosine, sine), (sine, cosine)))
     left, right, lowest = centres.real - wide, centres.real + wide, centres.imag - high
-    left_logs, right_logs = np.empty_like(left), law.log_laplace(np.maximum(right, 0.0) / ray.steps)
-    inside = left >= 0.0
-    left_logs[inside] = law.log_laplace(left[inside] / ray.steps)
-    angles = np.where(inside, 0.0, np.arctan2(-left, np.maximum(lowest, 1e-300)))
-    if not inside.all():
-        left_logs[~inside], right_logs[~inside] = law.log_continued(left[~inside] / ray.steps, angles[~inside], right[~inside] /
-        ray.steps)
-    nearest = np.maximum(np.hypot(np.maximum(left, 0.0), np.maximum(lowest, 0.0)), np.abs(centres) - major)
     ends = np.stack([left, right])
-    logs = ray.steps * np.stack([left_logs, right_logs])
+    angles = np.where(left >= 0.0, 0.0, np.arctan2(-left, np.maximum(lowest, 1e-300)))
+    logs = ends + ray.steps * _log_transforms(law, left / ray.steps, right / ray.steps, angles)
+    nearest = np.maximum(np.hypot(np.maximum(left, 0.0), np.maximum(lowest, 0.0)), np.abs(centres) - major)
     with np.errstate(divide="ignore"):
-        factors = np.log(8.0 * halves / math.pi) - 2.0 * ray.nodes * np.log(rho) - np.log1p(-rho ** -2.0)
+        factors = _log_rules(halves, ray.nodes)
         by_numerator = factors - 2.0 * np.log(np.maximum(nearest, 0.0))
-    if ray.abscissa == 0.0:
-        largest = np.abs(centres) + major
-        by_second = factors - math.log(2.0) + _log_second(law, ray, angles, largest)
-        logs = np.logaddexp(logs, np.log1p(largest))
+    if ray.is_call:
+        logs = np.logaddexp(logs, 0.0)
+        by_second = factors - math.log(2.0) + _log_second(ray, angles, np.abs(centres) + major)
         less = by_second < by_numerator + logs.max(axis=0)
         logs, by_numerator = np.where(less, 0.0, logs), np.where(less, by_second, by_numerator)
     # An ellipse around 0 or across the cut proves nothing.
-    return ends, ends + logs, np.where((lowest > 0.0) | inside, by_numerator, np.inf)
+    return PanelErrors(ends, logs, np.where((lowest > 0.0) | (left >= 0.0), by_numerator, np.inf))
 
 
-def log_cut(ray: Ray, length: float) -> float:
-    """log of what is left out beyond s = length, without e^{(k-1) Re u}, at the best of some angles."""
-    law, sine = step_law(ray.shift), math.sin(ray.lean)
-    more = np.concatenate([np.geomspace(3e-3, 1.0, 20) * min(1.0, 8.0 * law.shift), np.linspace(0.05, 1.0, 16) * (0.5 * math.pi)])
+def _log_transforms(law: StepLaw, left: np.ndarray, right: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """Bounds of log|phi| at both ends: (1), or (2) where the left one is left of 0."""
+    inside = left >= 0.0
+    found = np.stack([np.zeros_like(left), law.log_laplace(np.maximum(right, 0.0))])
+    found[0, inside] = law.log_laplace(left[inside])
+    if not inside.all():
+        found[:, ~inside] = law.log_continued(left[~inside], angles[~inside], right[~inside])
+    return found
+
+
+def log_cut(ray: Ray) -> float:
+    """log of what is left out of psi beyond the last point, without e^{(k-1) Re u}, at the best of some angles."""
+    law, length = step_law(ray.shift), float(ray.points[-1])
+    least = min(0.02, law.shift) / max(math.sqrt(ray.steps), 8.0)
+    more = np.concatenate([np.geomspace(least, 1.0, 32), np.linspace(0.05, 1.0, 16) * (0.5 * math.pi)])
     angles = ray.lean + more[ray.lean + more <= 0.5 * math.pi]
     rates = (ray.abscissa * np.cos(angles) + length * np.sin(angles - ray.lean)) / ray.steps
-    logs = ray.abscissa - length * sine + ray.steps * law.log_rotated(rates, angles) - math.log(math.pi * length *
-    math.cos(ray.lean) ** 2)
-    if ray.abscissa > 0.0:
-        return logs
-    # int_Y^inf e^{-s k sin} (1 + s)/s^2 ds <= e^{-Y k sin} (1 + Y) / Y^2 / (k sin), and k >= 1
-    rest = -length * sine + math.log1p(length) - 2.0 * math.log(length) - math.log(math.pi * sine)
-    return float(np.logaddexp(logs, rest))
+    return ray.corner.real + ray.steps * law.log_rotated(rates, angles) - math.log(math.pi * length * math.cos(ray.lean) ** 2)

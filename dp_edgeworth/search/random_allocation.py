@@ -24,23 +24,27 @@ from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.proofs.ends import proved_epsilons
 from dp_edgeworth.proofs.lognormal_step import Rotation, step_law
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.random_allocation import Contour, Options, Ray, contour, ellipses, log_cut
+from dp_edgeworth.proofs.random_allocation import Contour, Options, Ray, contour, log_cut, log_start, panel_errors
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NODES = 32
 _LEAN = 0.4
-_LEAST_CALL = 0.35  # k - 1 from which calls are subtracted before the integral
-_LEAST_CALL_SHIFT = 0.45
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-3
+_LARGEST_LEAN = 1.0  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
+_LEANING_SHIFT = 0.45  # from which puts may lean
+_FAR_CALL, _LEAST_CALL = 6.0, 0.35  # deviations of S, and k - 1, from which calls are integrated as such
+_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
 _DIGITS = 40.0
+_LONGEST_STEP = 5.0  # of log s in a panel
 _OCTAVES = 3  # of k - 1 that one ray for calls serves
 _MOST_PANELS, _FEW_PANELS = 500, 24
-_LARGEST_EPSILON, _LARGEST_EXPONENT = 600.0, 690.0
+_LARGEST_EXPONENT = 690.0
+_FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _LARGEST_RATE = 500.0  # a / t
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
-_SMALL = 1e-11  # deltas below which the Chernoff bound is tried
+_NARROW, _WIDE = 1e-8, 1e-3  # intervals of log delta that need no contour, and for which the simple bounds are tried
+_FEW_LARGE = 3.0  # shifts from which these come first
 
 
 class _LogBound(NamedTuple):
@@ -73,29 +77,37 @@ class RandomAllocationCurve(Curve):
         return _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT
 
     @property
+    def largest(self) -> float:
+        """An epsilon at which delta is no float."""
+        return 100.0 + self.shift * (self.shift + 45.0)
+
+    @property
     def deviation(self) -> float:
         """Standard deviation of S."""
-        return math.sqrt(math.expm1(min(self.shift ** 2, 600.0)) / self.steps)
+        return _deviation(self.shift, self.steps)
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """Certified bounds of log delta, and the estimate."""
-        eps = np.asarray(epsilons, float)
+        eps, law = np.minimum(epsilons, _FAR), (self.shift, float(self.steps))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            upper = allocation_tails.log_unsampled(self.shift, eps)
-            lower = np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
-            if self.direction == "remove":
-                lower = np.maximum(lower, allocation_tails.log_one_term(self.shift, self.steps, eps))
-            estimate = upper
-            if self.is_direct:
-                direct = self._direct(eps)
-                lower, upper = np.maximum(lower, direct.lower), np.minimum(upper, direct.upper)
-                estimate = direct.estimate
-            small = (upper < math.log(_SMALL)) | (upper - lower > 1.0)
-            if self.direction == "remove" and small.any() and self.is_direct:
-                upper[small] = np.minimum(upper[small], allocation_tails.log_chernoff(
-                    self.shift, self.steps, eps[small], _rates(self.deviation, self.shift, self.steps)))
-        lower = np.minimum(lower, upper)
-        return LogBounds(lower, np.clip(estimate, lower, upper), upper, np.full(eps.shape, np.nan))
+            upper, lower = allocation_tails.log_unsampled(self.shift, eps), np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
+            for bound in allocation_tails.LOWER[self.direction]:
+                lower = np.maximum(lower, bound(*law, eps))
+            estimate = upper.copy()
+            for bound in allocation_tails.UPPER[self.direction] if self.shift >= _FEW_LARGE else ():
+                upper = np.minimum(upper, bound(*law, eps))
+            left = np.flatnonzero(~(upper - lower < _NARROW))
+            if self.is_direct and len(left):
+                direct = self._direct(eps[left])
+                lower[left], upper[left] = np.maximum(lower[left], direct.lower), np.minimum(upper[left], direct.upper)
+                estimate[left] = direct.estimate
+            left = np.flatnonzero(~(upper - lower < _WIDE))
+            for bound in allocation_tails.UPPER[self.direction] if len(left) else ():
+                upper[left] = np.minimum(upper[left], bound(*law, eps[left]))
+        upper = np.maximum(upper, _LOG_LEAST)
+        lower = np.where(epsilons > _FAR, -np.inf, np.minimum(lower, upper))
+        estimate = np.where(upper - lower > 1.0, upper, np.clip(estimate, lower, upper))  # of wide ones nothing is known
+        return LogBounds(lower, estimate, upper, np.full(eps.shape, np.nan))
 
     def epsilons(self, deltas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Candidates for both ends of the smallest epsilon >= 0 with delta(epsilon) <= delta, 0 < delta < 1, and estimates between.
@@ -115,8 +127,8 @@ class RandomAllocationCurve(Curve):
         low, high = 0.0, max(self._guess(target), 1e-12)
         at_low, at_high = at(0.0).estimate - target, at(high).estimate - target
         if at_low <= 0.0:
-            return 0.0, 0.0, 0.0 if at(0.0).upper <= target * (1.0 + _ROOM) else self._walk(at, target, 0.0, 1e-12, upward=True)
-        while at_high > 0.0 and high < _LARGEST_EPSILON:
+            return 0.0, 0.0, 0.0 if at(0.0).upper <= target * (1.0 + _ROOM) else self._walk(at, target, 0.0, 1e-12, self.largest)
+        while at_high > 0.0 and high < self.largest:
             low, at_low, high = high, at_high, 1.3 * high
             at_high = at(high).estimate - target
         for step in range(60):
@@ -133,16 +145,17 @@ class RandomAllocationCurve(Curve):
                 high, at_high = middle, value
         root, bounds = high, at(high)
         slope = max((at(high * 0.999).estimate - at(high * 1.001).estimate) / (0.002 * high), 1e-9)
-        upper = self._walk(at, target, root, min((bounds.upper - target) / slope, root), upward=True)
-        return self._walk(at, target, root, min((target - bounds.lower) / slope, root), upward=False), root, upper
+        upper = self._walk(at, target, root, min((bounds.upper - target) / slope, root), self.largest)
+        return self._walk(at, target, root, min((target - bounds.lower) / slope, root), 0.0), root, upper
 
     @staticmethod
-    def _walk(at: Callable[[float], _LogBound], target: float, start: float, distance: float, *, upward: bool) -> float:
-        """Steps away from the estimate until the bound proves its side; inf or 0 where it never does."""
+    def _walk(at: Callable[[float], _LogBound], target: float, start: float, distance: float, largest: float) -> float:
+        """Steps up from the estimate, or down where `largest` is 0, until the bound proves its side; inf or 0 where it never does."""
+        upward = largest > 0.0
         distance = max(1.01 * distance, 1e-14 * start, 1e-300)
         for _ in range(80):
             epsilon = start + (distance if upward else -distance)
-            if not 0.0 < epsilon < _LARGEST_EPSILON:
+            if epsilon <= 0.0 or (upward and epsilon > largest):
                 break
             bounds = at(epsilon)
             if (bounds.upper <= target * (1.0 + _ROOM)) if upward else (bounds.lower > target * (1.0 - _ROOM)):
@@ -153,7 +166,7 @@ class RandomAllocationCurve(Curve):
     def _guess(self, target: float) -> float:
         """Of epsilon: the larger of the normal approximation and of the one large term."""
         normal = min(self.deviation, 1.0) * -float(special.ndtri(max(math.exp(target), 1e-300)))
-        low, high = 0.0, 1e3 + self.shift ** 2
+        low, high = 0.0, self.largest
         for _ in range(30 if self.direction == "remove" else 0):
             middle = 0.5 * (low + high)
             above = float(allocation_tails.log_one_term(self.shift, self.steps, np.array(middle))) > target
@@ -209,17 +222,23 @@ def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]
     """For every k - 1: whether it is a call, and the binary exponent of a or of k - 1."""
     exponents, sizes = _abscissas(shift, steps)
     best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
-    calls = (excess >= _LEAST_CALL) & (shift >= _LEAST_CALL_SHIFT)
+    far = _FAR_CALL * _deviation(shift, steps)
+    calls = excess >= (min(far, _LEAST_CALL) if shift >= _LEANING_SHIFT else far)
     octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
     return [(True, int(octave)) if call else (False, int(exponent))
             for call, octave, exponent in zip(calls, octaves, best, strict=True)]
+
+
+def _deviation(shift: float, steps: int) -> float:
+    """Standard deviation of S."""
+    return math.sqrt(math.expm1(min(shift ** 2, 600.0)) / steps)
 
 
 @functools.lru_cache(maxsize=256)
 def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Binary exponents of a, and log(e^a psi(a) / a)."""
     exponents = np.arange(-30.0, 80.0)
-    exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEAST_CALL_SHIFT else _LARGEST_RATE ** 3) * steps]
+    exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEANING_SHIFT else _LARGEST_RATE ** 3) * steps]
     rates = np.exp2(exponents)
     return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)
 
@@ -236,71 +255,86 @@ def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=512)
 def _contour(shift: float, steps: int, is_call: bool, exponent: int) -> Contour | None:
-    """The contour for one key, None where it would be too long."""
-    found = _call_ray(shift, steps, exponent) if is_call else _put_ray(shift, steps, exponent, 0.0)
-    if not is_call and shift >= _LEAST_CALL_SHIFT and (found is None or len(found.points) > _FEW_PANELS):
-        other = _put_ray(shift, steps, exponent, _LEAN)
-        found = other if found is None or (other is not None and len(other.points) < len(found.points)) else found
-    return None if found is None else contour(found)
+    """The contour for one key with the fewest panels, None where it would be too long."""
+    leans = [min(_LEAN, _LARGEST_LEAN * shift), min(_LEAN, 3.0 * shift / math.sqrt(steps))] if is_call else [0.0, _LEAN]
+    make, best = _call_ray if is_call else _put_ray, None
+    for lean in leans if is_call or shift >= _LEANING_SHIFT else leans[:1]:
+        ray = make(shift, steps, exponent, lean)
+        if best is None or (ray is not None and len(ray.points) < len(best.points)):
+            best = ray
+        if best is not None and len(best.points) <= _FEW_PANELS:
+            break
+    return None if best is None else contour(best)
 
 
 def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None:
     a, served = 2.0 ** exponent, _served(shift, steps, exponent)
     exponents, sizes = _abscissas(shift, steps)
     wanted = float(sizes[exponents == exponent][0]) + a * served - _DIGITS
-    empty = Ray(shift, float(steps), a, lean, np.zeros(1), _NODES, _rotation(shift, steps, a, lean))
+    empty = Ray(shift, float(steps), a, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, a, lean))
     length = _length(empty, 0.5 * a, float(wanted[0]), served[0])
-    points = [0.0]
-    while points[-1] < length and len(points) < _MOST_PANELS:
-        points.append(points[-1] + 0.9 * math.hypot(a, points[-1]))
-    return _refined(empty._replace(points=np.array(points)), served, wanted)
+    return _refined(empty._replace(points=_growing(0.0, length, a, math.inf)), served, wanted)
 
 
-def _call_ray(shift: float, steps: int, exponent: int) -> Ray | None:
-    served = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** exponent
-    wanted = -_DIGITS - np.log(served)
-    empty = Ray(shift, float(steps), 0.0, _LEAN, np.zeros(1), _NODES, _rotation(shift, steps, 0.0, _LEAN))
-    length = _length(empty, 1.0 / served[1], float(wanted[1]), served[0])
-    points = [1e-18 / (1.0 + math.exp(min(shift * shift, 100.0)) / steps) / max(1.0, served[1])]
-    while points[-1] < length:
-        s = points[-1]
-        points.append(s * (30.0 if s < 1e-9 else 3.4 if s < 0.3 / (1.0 + served[1]) else 2.0))
-    return _refined(empty._replace(points=np.array(points)), served, wanted)
+def _call_ray(shift: float, steps: int, octave: int, lean: float) -> Ray | None:
+    served, deviation = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** octave, _deviation(shift, steps)
+    wanted = np.log(np.minimum(deviation, np.minimum(1.0, deviation ** 2) / served)) - _DIGITS
+    empty = Ray(shift, float(steps), 0.0, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, 0.0, lean))
+    log_first = min(float(wanted.min()) - log_start(empty._replace(points=np.ones(1))), -1.0)
+    if log_first < -_LARGEST_EXPONENT:
+        return None
+    first = math.exp(log_first)
+    scale = 1.0 / max(min(deviation, 1.0), served[1])
+    length = _length(empty, scale, float(wanted[0]), served[0])
+    ray = empty._replace(points=np.geomspace(first, length, 2 + int(math.log(length / first) / _LONGEST_STEP)))
+    end = 1.0 / served[1]
+    while served[0] * (ray.corner.real - end) - math.log(end) > wanted[0]:
+        end *= 1.5
+    return _refined(ray._replace(turned=_growing(0.0, end, ray.corner.imag, 20.0 / served[1])), served, wanted)
+
+
+def _growing(start: float, end: float, distance: float, longest: float) -> np.ndarray:
+    """Panels as long as the pole at this distance from the start allows."""
+    points = [start]
+    while points[-1] < end and len(points) < _MOST_PANELS:
+        points.append(points[-1] + min(0.9 * math.hypot(distance, points[-1]), longest))
+    return np.array(points)
 
 
 def _refined(ray: Ray, served: np.ndarray, wanted: np.ndarray) -> Ray | None:
     """Panels halved until the errors of all of them are as small as wanted; None if that are too many."""
     for _ in range(20):
-        ends, end_logs, factors = ellipses(ray)
-        logs = np.stack([((ends * k + end_logs).max(axis=0) + factors).min(axis=0) - w for k, w in zip(served, wanted, strict=True)])
-        wide = logs.max(axis=0) > 0.0
+        wide = np.any(panel_errors(ray).logs(served) > wanted, axis=-1)
         if not wide.any():
             return ray
         if len(wide) + wide.sum() > _MOST_PANELS:
             return None
-        middles = 0.5 * (ray.points[:-1] + ray.points[1:])[wide]
-        ray = ray._replace(points=np.sort(np.concatenate([ray.points, middles])))
+        along = len(ray.points) - 1
+        ray = ray._replace(points=_halved(ray.points, wide[:along]), turned=_halved(ray.turned, wide[along:]))
     return None
 
 
+def _halved(points: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The chosen panels in two, long ones in proportion to the distance from 0."""
+    low, high = points[:-1][chosen], points[1:][chosen]
+    return np.sort(np.concatenate([points, np.where((low > 0.0) & (high > 3.0 * low), np.sqrt(low * high), 0.5 * (low + high))]))
+
+
 def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
-    """Where the log of the rest of the ray is small enough."""
+    """Where the log of the rest of psi is small enough."""
     length = start
     for _ in range(400):
-        if log_cut(ray, length) + excess * (ray.abscissa - length * math.sin(ray.lean)) <= wanted:
+        longer = ray._replace(points=np.array([0.0, length]))
+        if log_cut(longer) + excess * longer.corner.real <= wanted:
             break
         length *= 1.5
     return length
 
 
 def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """Where e^q phi(q) is summed it is up to e^{a/t} larger than phi(q), and needs as many digits more."""
+    """phi(q) is summed to so many digits after its first one."""
     strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
-    angle, digits = strip + lean, _DIGITS + min(abscissa / steps, 2.0 / min(shift, 1.0))
+    angle, digits = strip + lean, _DIGITS - float(step_law(shift).log_laplace(np.array(abscissa / steps)))
     step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
     return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
 
-
-def _rates(deviation: float, shift: float, steps: float) -> np.ndarray:
-    """Values of z for the Chernoff bound, from where one term matters to where many do."""
-    return np.geomspace(1e-3 / (1.0 + deviation), 60.0 / deviation + 1.0, 64)

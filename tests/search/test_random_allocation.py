@@ -154,12 +154,30 @@ def test_any_parameters_give_true_bounds(abscissa: float, lean: float, nodes: in
     for length in (3.0, 20.0, 80.0):
         for step in (0.05, 0.2, 1.0):
             for reach in (3.0, 9.5):
-                ray = Ray(v, float(steps), abscissa, lean, np.append(0.0, np.geomspace(0.3, length, 24)), nodes, Rotation(0.6 +
-                lean, 0.6, step, reach))
+                ray = Ray(v, float(steps), abscissa, lean, np.append(0.0, np.geomspace(0.3, length, 24)), np.zeros(1), nodes,
+                          Rotation(0.6 + lean, 0.6, step, reach))
                 found = contour(ray).options(np.array([k - 1.0]))
                 assert found.lower[0] - 1e-12 <= call + k - 1.0 <= found.upper[0] + 1e-12
                 narrow |= bool(found.upper[0] - found.lower[0] < 1e-9)
     assert narrow or nodes < 32 or abscissa > 1.0
+
+
+@pytest.mark.parametrize("lean", [0.0, 0.3])
+@pytest.mark.parametrize("nodes", [3, 8, 32])
+def test_any_parameters_give_true_bounds_of_calls(lean: float, nodes: int) -> None:
+    """The same along rays from 0, on which -1 turns off, whatever is left out at the start and where it turns."""
+    v, steps, k = 1.0, 50, math.exp(0.9)
+    call = math.exp(RandomAllocationCurve(v, steps, "remove").bounds(np.array([0.9])).estimate[0])
+    narrow = False
+    for first in (1e-15, 1e-3):
+        for length in (3.0, 40.0, 120.0):
+            for end in (0.5, 40.0):
+                ray = Ray(v, float(steps), 0.0, lean, np.geomspace(first, length, 90), np.linspace(0.0, end, 20), nodes,
+                          Rotation(0.6 + lean, 0.6, 0.05, 9.5))
+                found = contour(ray).options(np.array([k - 1.0]))
+                assert found.lower[0] - 1e-13 <= call <= found.upper[0] + 1e-13
+                narrow |= bool(found.upper[0] - found.lower[0] < 1e-6 * call)
+    assert narrow or nodes < 32 or lean == 0.0
 
 
 @pytest.mark.parametrize("v", [0.05, 0.5, 1.0, 3.0])
@@ -176,16 +194,53 @@ def test_transform_of_one_step(v: float) -> None:
         assert abs(exact) <= math.exp(float(step_law(v).log_laplace(np.array(q.real)))) * (1 + 1e-15)
 
 
-def test_simple_bounds_contain_the_curve() -> None:
-    for sigma, steps in ((0.5, 100), (1.0, 10), (2.0, 1000)):
-        eps = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
-        for direction in ("remove", "add"):
-            found = RandomAllocationCurve(1.0 / sigma, steps, direction).bounds(eps)
-            assert np.all(found.estimate <= allocation_tails.log_unsampled(1.0 / sigma, eps) + 1e-9)
-        remove = RandomAllocationCurve(1.0 / sigma, steps, "remove").bounds(eps)
-        assert np.all(remove.estimate >= allocation_tails.log_one_term(1.0 / sigma, steps, eps) - 1e-9)
-        chernoff = allocation_tails.log_chernoff(1.0 / sigma, steps, eps, np.geomspace(1e-2, 1e3, 50))
-        assert np.all(remove.estimate <= chernoff + 1e-9)
+@pytest.mark.parametrize(("sigma", "steps"), [(0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_simple_bounds_contain_the_curve(sigma: float, steps: int, direction: str) -> None:
+    """Each of them alone; where the contour is sharp that is a proof that they are on their sides."""
+    curve = RandomAllocationCurve(1.0 / sigma, steps, direction)
+    eps = curve.deviation * np.array([0.0, 0.1, 1.0, 4.0]) if curve.deviation < 1.0 else np.array([0.0, 0.5, 2.0, 20.0])
+    found = curve.bounds(eps)
+    for bound in allocation_tails.UPPER[direction]:
+        assert np.all(bound(1.0 / sigma, float(steps), eps) >= found.lower - 1e-11)
+    for bound in allocation_tails.LOWER[direction]:
+        assert np.all(bound(1.0 / sigma, float(steps), eps) <= found.upper + 1e-11)
+
+
+@pytest.mark.parametrize(("sigma", "eps"), [
+    (0.05, 300.0), (0.1, 100.0), (0.15, 20.0), (0.15, 60.0), (0.19, 40.0), (0.3, 30.0), (1.0, 7.0), (4.0, 1.2), (4.0, 1.25),
+    (100.0, 0.044)])
+def test_small_deltas_against_quadrature(sigma: float, eps: float) -> None:
+    """Little noise beyond the contour, and deltas of 1e-12 and less; t = 2: the call on A_1 in closed form.
+
+    Its strike is 2k - A_2, and the integral over A_2 is numerical."""
+    with mpmath.workdps(40):
+        v, k = 1 / mpmath.mpf(sigma), mpmath.exp(mpmath.mpf(eps))
+
+        def term(z: mpmath.mpf) -> mpmath.mpf:
+            strike = 2 * k - mpmath.exp(v * z - v * v / 2)
+            if strike <= 0:
+                return mpmath.npdf(z) * (1 - strike)
+            d = -mpmath.log(strike) / v + v / 2
+            return mpmath.npdf(z) * (mpmath.ncdf(d) - strike * mpmath.ncdf(d - v))
+
+        kink = mpmath.log(2 * k) / v + v / 2
+        ends = {*range(-14, 40, 2), *(kink + gap for gap in (-3, -0.5, 0, 0.5, 3, 10, 30))}
+        exact = mpmath.quad(term, sorted(ends)) / 2
+    found = RandomAllocationCurve(1.0 / sigma, 2, "remove").bounds(np.array([eps]))
+    assert mpmath.exp(mpmath.mpf(float(found.lower[0]))) <= exact <= mpmath.exp(mpmath.mpf(float(found.upper[0])))
+    assert found.upper[0] - found.lower[0] < 0.1
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.15, 0.21, 0.3, 0.5, 0.7, 1.0, 2.0, 4.0, 10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("steps", [2, 10, 1000, 10**5])
+def test_widths(sigma: float, steps: int) -> None:
+    """1e-6 at delta 1e-8, and at most 1e-3 of epsilon at 1e-12, where the contour is used; little noise is 1e-4 wide at most."""
+    deltas = np.array([1e-8, 1e-12])
+    ends = [RandomAllocationCurve(1.0 / sigma, steps, direction).epsilons(deltas) for direction in ("remove", "add")]
+    lower, upper = (np.maximum(ends[0][side], ends[1][side]) for side in (0, 2))
+    assert upper[0] - lower[0] <= 1e-6 * max(1.0, lower[0])
+    assert upper[1] - lower[1] <= 1e-3 * lower[1]
 
 
 def test_one_step_is_the_gaussian_in_the_limit_of_the_formulas() -> None:
