@@ -36,7 +36,7 @@ from dp_edgeworth.sums.composition import Composition
 _MOST_LAPLACE = 1000  # so that 2^-m is a float
 _ERROR = 4e-12
 _UNIT = 32.0 * EPSILON
-_APART = 1e-5  # of epsilon: two points that a slope is read off
+_APART = 1e-7  # of epsilon: two points that a slope is read off
 _LONGEST_TAIL, _LONGEST_DEFICIT = 2000.0, 20.0
 LogFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -77,7 +77,7 @@ class ClosedForm(Curve):
     def _slope(self, inside: np.ndarray) -> np.ndarray:
         """About d log G / d epsilon, for those who search."""
         apart = _APART * np.maximum(inside, _APART * self.scale)
-        return (self.log_function(inside + apart) - self.log_function(inside)) / apart
+        return (self.log_function(inside) - self.log_function(np.maximum(inside - apart, self.start))) / apart
 
 
 def closed_forms(composition: Composition) -> tuple[ClosedForm, ClosedForm] | None:
