@@ -32,6 +32,7 @@ _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
 _PROBES = 5  # targets whose places are looked at
+_LIGHTER = 3.0  # digits (base e) by which tails must be lighter to be looked at again
 _STUCK, _MOVED = 0.9, 0.03  # what finer steps must gain at least; by how much a guess of epsilon may be off
 _FAR, _LEAST_LOG = 40.0, -1500.0  # deviations; deltas below are not read off lattices
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
@@ -51,7 +52,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     places = _places(problem, question, found, question.open(found, floor))
     if not places:
         return found
-    log_tail = min(place.log_g for place in places) + math.log(_LIGHT) - math.log(problem.rest.total)
+    log_tail = _log_tail(problem, question, found, floor, places)
     tops = [max(pllr.largest_kept(log_tail), 0.0) * count for pllr, count in problem.rest.counts.items()]
     floor_of_losses = -1.01 * math.fsum(tops) - math.sqrt(problem.rest.gaussian_variance) * _FAR  # whatever else comes, below epsilon 0
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
@@ -70,11 +71,20 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         guesses = places
         if len(places) == 1:
             places = [_closer(problem, question, found, floor, place) for place in places]
-        if all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon for a, b in zip(guesses, places, strict=True)):
+        enough, log_tail = log_tail, _log_tail(problem, question, found, floor, places)
+        if log_tail > enough - _LIGHTER and all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon
+                                                for a, b in zip(guesses, places, strict=True)):
             step, last = leaves.step / min(_SPARE * finer, most), finer
-        else:  # it was not the step
+        else:  # it was not the step: epsilon or delta had not been where they were looked for
             step = leaves.step
     return found
+
+
+def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
+    """log of what of every leaf may become infinite: a little of the smallest delta that is guessed, or known to be open."""
+    known = [question.log_delta(problem.whole, found, int(i)) for i in question.open(found, floor)]
+    smallest = max(min([*known, *(place.log_g for place in places)]), _LEAST_LOG)
+    return smallest + math.log(_LIGHT) - math.log(problem.rest.total)
 
 
 def _closer(problem: Problem, question: Question, found: Proved, floor: np.ndarray, place: Place) -> Place:
