@@ -192,8 +192,11 @@ def _rounded(cells: Cells, offset: float, step: float, log_tail: float, floor: f
     share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
     bottom = np.isfinite(cells.high) & (np.isinf(cells.low) | (cells.high <= floor))
     infinite = float(cells.q[~bounded & ~bottom].sum())
-    masses = np.concatenate([q * (1.0 - share), q * share, cells.q[bottom]])
-    above = _above(np.concatenate([low, high, cells.high[bottom]]), masses, offset, step)
+    lifted = np.maximum(cells.high[bottom], floor)
+    losses, masses = np.concatenate([low, high, lifted]), np.concatenate([q * (1.0 - share), q * share, cells.q[bottom]])
+    if not (losses.max() - min(losses.min(), offset)) / step < 2.0 * _MOST_CELLS:
+        return None
+    above = _above(losses, masses, offset, step)
     below = _below(np.maximum((cells.mean - cells.error)[bounded], low), q, offset, step)
     return (Rounded(offset, *above[:2], infinite, cells.mass_error + EPSILON * (above[2] + 8.0)),
             Rounded(offset, *below[:2], 0.0, cells.mass_error + EPSILON * (below[2] + 8.0)))

@@ -148,8 +148,9 @@ class Sandwich:
 
 
 def _inside(alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray, estimate: np.ndarray) -> Interval:
-    """0 <= f(alpha) <= 1 - alpha; the latter is rounded up."""
-    lower, upper = np.maximum(lower, 0.0), np.minimum(upper, np.nextafter(1.0 - alpha, 2.0))
+    """0 <= f(alpha) <= 1 - alpha; the latter is rounded up, but from 1/2 on, where it is exact (Sterbenz)."""
+    most = np.where(alpha < 0.5, np.minimum(np.nextafter(1.0 - alpha, 2.0), 1.0), 1.0 - alpha)
+    lower, upper = np.clip(lower, 0.0, most), np.minimum(upper, most)
     upper = np.maximum(upper, lower)
     return Interval(lower, np.clip(estimate, lower, upper), upper)  # type: ignore[arg-type]
 
