@@ -8,7 +8,8 @@ from mkdocs.structure.files import File, Files
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md",
           "comparisons/README.md": "comparisons/index.md", "comparisons/results/README.md": "comparisons/results/index.md",
-          "comparisons/results/truth.md": "comparisons/results/truth.md"}
+          **{f"comparisons/results/{name}.md": f"comparisons/results/{name}.md"
+             for name in ("truth", "verified", "checker-soundness", "selection")}}
 _LINKS = {"results/README.md": "results/index.md", "../README.md": "../index.md", "](docs/": "](", "CHANGELOG.md": "changelog.md",
           "](../docs/": "](../", "](../../docs/": "](../../"}
 

@@ -16,6 +16,7 @@ docstring says what is in it:
     paper                    the paper itself: Edgeworth expansions, estimates, finite-sample bounds
     proofs                   theorems: any parameters in, a true bound out
     search                   which theorem with which parameters; believed by nobody
+    profiles                 events whose pair needs a certified curve (selection, sampled compositions, batches as people draw them)
     accountants              the `PrivacyAccountant` subclasses
     analysis, cli            questions in one call; the command line
     checker                  proves or refuses an answer in ball arithmetic; imports nothing of the rest

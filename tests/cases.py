@@ -1,7 +1,7 @@
 """The one table of named problems: an event, where it is supported, what makes it hard, exact values with their source.
 
 `relations` is the last column of the event table in the drop-in contract. An exact value is (relation, delta, epsilon,
-relative accuracy, source). `test_mechanisms.py` tests the table itself against closed forms. Nothing here comes from
+relative accuracy, source). `losses/test_pllr.py` tests the table itself against closed forms. Nothing here comes from
 the code under test.
 """
 

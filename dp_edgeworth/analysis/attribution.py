@@ -12,7 +12,7 @@ epsilon. Where the saddle is elsewhere:
     epsilon or a loss surely infinite        the leaves that make it so: probabilities of an infinite loss, else counts
     no quadrature rule is small enough       the largest losses; NaN where these are infinite, but for one leaf alone
 
-All leaves are evaluated in batches. Pure functions: accountants are in `analysis.py`.
+All leaves are evaluated in batches. Pure functions: accountants are asked in `explanation.py`.
 """
 
 from __future__ import annotations

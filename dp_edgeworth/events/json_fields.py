@@ -1,7 +1,7 @@
 """What the fields of events may hold in JSON: the fixed list of classes, the checks, and how a refusal is worded.
 
 A check takes a value and returns it with numpy numbers and arrays made plain, or raises a `Refusal`: a sentence and the
-path to the offending value. `event_writer.py` and `event_reader.py` apply the same checks.
+path to the offending value. `json_writer.py` and `json_reader.py` apply the same checks.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
 
     curve     what every theorem gives: `bounds(epsilons)`, certified bounds of log G at any epsilon
     rounding  lemma: any loss on a lattice, from above and from below
-    aliases   lemma: what a trapezoid sum adds to the curve that it is meant for
+    aliases   lemma: what a trapezoid sum adds to the curve that it is meant for (`contour`; `rounded_lattice` has its own)
     lognormal_step    lemma: the Laplace transform of a log-normal step, with its quadrature error
     allocation_tails  lemma: what a sum of log-normal steps leaves out
     ends      the one place where bounds of G become proved ends of epsilon and delta
