@@ -331,3 +331,21 @@ def test_the_estimate_is_closer_than_both_bounds() -> None:
 
 def test_module_states_its_theorem() -> None:
     assert (module.__doc__ or "").startswith("Theorem:") and (rounding.__doc__ or "").startswith("Theorem:")
+
+
+@pytest.mark.parametrize("tilt", [700.0, 720.0, 1e4, 1e6])
+def test_a_kernel_that_is_no_float_proves_nothing_false(tilt: float) -> None:
+    """A step of 1 times the tilt: e^-tilt underflows, and the curve is not 0."""
+    known = BY_NAME["gaussian"]
+    found = composed(known.composition, tilt, 1.0, 64, -30.0)
+    assert found is not None
+    contains(found, known, np.array([-3.0, 0.0, 1.0]))
+
+
+def test_epsilons_that_are_no_lattice_points_know_nothing() -> None:
+    """Also without a warning of numpy's."""
+    found = composed(BY_NAME["gaussian"].composition, 0.5, 0.1, 512, -30.0)
+    assert found is not None
+    with np.errstate(all="raise", under="ignore"):
+        bounds = found.bounds(np.array([-np.inf, -1e308, 1e16, 1e308, np.inf]))
+    assert np.all(bounds.lower == -np.inf) and np.all(bounds.upper == np.inf) and np.all(bounds.estimate < np.inf)
