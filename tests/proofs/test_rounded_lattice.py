@@ -349,3 +349,20 @@ def test_epsilons_that_are_no_lattice_points_know_nothing() -> None:
     with np.errstate(all="raise", under="ignore"):
         bounds = found.bounds(np.array([-np.inf, -1e308, 1e16, 1e308, np.inf]))
     assert np.all(bounds.lower == -np.inf) and np.all(bounds.upper == np.inf) and np.all(bounds.estimate < np.inf)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_infinite_losses_are_not_charged_twice(count: int) -> None:
+    """The rare outcome that Q alone has is no part of G, whose bounds stay narrow around what the finite losses say."""
+    law = Atoms((0.25, 0.75, 0.0), (0.625, 0.25, 0.125))
+    found = composed(Composition({law: count}), 0.5, math.log(7.5) / 512, 1 << 14, -30.0)
+    assert found is not None
+    epsilons = np.array([0.0, 0.2, 0.5])
+    bounds = found.bounds(epsilons)
+    losses, masses = np.zeros(1), np.ones(1)
+    for _ in range(count):
+        losses = np.add.outer(losses, np.log([2.5, 1.0 / 3.0])).ravel()
+        masses = np.multiply.outer(masses, [0.625, 0.25]).ravel()
+    for epsilon, lower, upper in zip(epsilons, bounds.lower, bounds.upper, strict=True):
+        exact = float(mp.log(hockey_stick(losses, masses, float(epsilon))))
+        assert exact - 1e-3 < lower <= exact + 1e-13 and exact - 1e-13 <= upper < exact + 1e-3
