@@ -28,7 +28,8 @@ and one FFT. Between lattice points G is linear in e^eps (no loss lies between t
 Rounding. The computed characteristic function phi~ of a leaf is off by at most eta = (16 + 8 log2 n) ulp (every butterfly rounds by a
 few ulp of the sum of moduli, which is 1) and what its weights are off by. Both it and the true one are below r = |phi~| + eta, so that
 phi~^m, by repeated squaring, is off by at most 1.1 m (eta + 8 ulp) r^{m-1}, and a product of leaves by the sum of these, each times the
-r^m of the others. The last FFT and the kernel add (32 + 8 log2 n) ulp of the sum of the moduli.
+r^m of the others. The last FFT and the kernel add (32 + 8 log2 n) ulp of the sum of the moduli, and 1e-250 pays for what underflows:
+all of the kernel, where the tilt times the step is 745 or more.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _HEIGHTS, _RATES = np.linspace(0.1, 1.0, 10), np.array([0.25, 0.5, 1.0, 2.0, 4.0
 _ROOM = 1e-9  # rounding of the bounds of tails and copies, generously
 _GRID, _FURTHEST = 64, 1e13  # heights; steps
 _LARGEST_COUNT = 1e12  # m (eta + 8 ulp) is far below 1
+_UNDERFLOW = 1e-250  # far more than what is lost where kernels, powers and weights are no floats
 
 Logs = tuple[np.ndarray, np.ndarray, np.ndarray]  # of a lower bound, an estimate, an upper bound
 
@@ -121,6 +123,7 @@ class LatticeSum:
     error: float
     tail: Tail | None
 
+    @np.errstate(over="ignore", invalid="ignore")  # where no float is a lattice point
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """The theorem at every epsilon; without a tail nothing from below."""
         shift = self.shift + 8.0 * EPSILON * (np.abs(epsilons) + abs(self.origin))
@@ -221,7 +224,7 @@ class RoundedLattice(Curve):
         law = self.below
         numbers = np.arange(math.floor((low - law.origin) / law.step), math.ceil((high - law.origin) / law.step) + 1.0)
         points = law.origin + law.step * numbers
-        off = law.shift + 8.0 * EPSILON * (np.abs(points) + abs(law.origin) + law.step)
+        off = law.shift + 8.0 * EPSILON * (float(np.abs(points).max()) + abs(law.origin) + law.step)  # one for all: none is moved more
         return points - 2.0 * off, points + 8.0 * off
 
     def light(self, epsilon: float) -> tuple[float, float]:
@@ -259,7 +262,7 @@ def lattice_sum(parts: list[tuple[Tilted, int]], tilt: float, step: float, point
     log_mgf_error = math.fsum(count * (part.blur + EPSILON * (20.0 + abs(part.log_moment))) for part, count in parts)
     shift = 4.0 * EPSILON * math.fsum(count * part.size for part, count in parts)
     return LatticeSum(tilt, step, math.fsum(count * part.centre for part, count in parts), shift, log_mgf, log_mgf_error + tilt * shift,
-                      fft.irfft(terms, points), 1.01 * off, None)
+                      fft.irfft(terms, points), 1.01 * off + _UNDERFLOW, None)
 
 
 def tail(parts: list[tuple[Tilted, int]], tilt: float, step: float) -> Tail:

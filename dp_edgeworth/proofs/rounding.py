@@ -7,8 +7,9 @@ the same P-mass and Q-mass, when mass is moved downwards with its P-mass or with
 keeps the order) its law may be replaced by
 
     above   every cell goes to both its bounds, these to the two lattice points around them, P-mass and Q-mass kept each time. Cells
-            without an upper bound are infinite: their Q-mass is added to the upper end, once per use. Cells without a lower bound, or
-            below a floor, go to their upper bound, Q-mass kept.
+            without an upper bound are infinite: their Q-mass is added to the upper end, once per use; not that of losses that are
+            infinite themselves, which G does not have. Cells without a lower bound, or below a floor, go to their upper bound,
+            Q-mass kept.
     below   every cell is put on its mean, a loss l. Of those in the lower half between y_k and y_{k+1} a share r_k goes to y_{k+1},
             of those in the upper half a share s_k, the rest to y_k. With P-masses kept, q at l becomes q e^{y - l} at y. Let X_k and
             U_k be the sums of q (e^{y_{k+1} - l} - 1) over the lower and the upper half, V_k and W_k those of q (1 - e^{y_k - l}). If
@@ -146,8 +147,13 @@ def _kept(cells: Cells, log_tail: float, floor: float = -math.inf) -> np.ndarray
     """Cells whose losses have bounds; not those at the top that have a Q-mass of at most e^{log_tail} in all, or below the floor."""
     order = np.argsort(-cells.high, kind="stable")
     top = np.empty(len(order))
-    top[order] = np.cumsum(cells.q[order])
+    top[order] = np.cumsum(_finite_masses(cells)[order])
     return np.isfinite(cells.low) & np.isfinite(cells.high) & (cells.high > floor) & ((top > math.exp(log_tail)) | (cells.high <= 0.0))
+
+
+def _finite_masses(cells: Cells) -> np.ndarray:
+    """Q-masses; losses that are infinite themselves are not in G: delta has them beside it."""
+    return np.where(cells.low < math.inf, cells.q, 0.0)
 
 
 def _bulk(pllr: Pllr, middle: float, ends: tuple[float, float], step: float, log_tail: float) -> float:
@@ -191,7 +197,7 @@ def _rounded(cells: Cells, offset: float, step: float, log_tail: float, floor: f
     mean = np.minimum((cells.mean + cells.error)[bounded], high)
     share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
     bottom = np.isfinite(cells.high) & (np.isinf(cells.low) | (cells.high <= floor))
-    infinite = float(cells.q[~bounded & ~bottom].sum())
+    infinite = float(_finite_masses(cells)[~bounded & ~bottom].sum())
     lifted = np.maximum(cells.high[bottom], floor)
     losses, masses = np.concatenate([low, high, lifted]), np.concatenate([q * (1.0 - share), q * share, cells.q[bottom]])
     if not (losses.max() - min(losses.min(), offset)) / step < 2.0 * _MOST_CELLS:

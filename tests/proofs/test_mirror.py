@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -10,6 +12,7 @@ from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.operations import reverse, subsample
 from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.contour import contour
+from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.rounded_lattice import rounded_lattice
 from dp_edgeworth.proofs.rounding import rounded_leaves
@@ -58,3 +61,28 @@ def test_only_curves_of_delta_have_a_mirror_image() -> None:
     curve = contour(Composition({LEAF: 5}), -0.5, 40.0, 400, 1e-3, np.array([-0.75, -0.25]))
     with pytest.raises(ValueError, match="must be one of delta"):
         Mirrored(curve).bounds(EPSILONS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Certain(Curve):
+    """A curve that is one float at every epsilon, without any room."""
+
+    log_g: float
+    theorem = "certain"
+    tilt = 1.0
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
+        here = np.full(len(epsilons), self.log_g)
+        return LogBounds(here, here, here, np.full(len(epsilons), -1.0))
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.7, 0.999])
+def test_the_identity_is_rounded_outwards(delta: float) -> None:
+    """At many epsilons, against the identity in 40 digits: a curve without room leaves the charge of the subtraction alone."""
+    epsilons = np.linspace(-3.0, 0.3, 400)
+    found = Mirrored(Certain(float(np.log(delta)))).bounds(epsilons)
+    with mp.workdps(40):
+        g = mp.exp(mpf(float(np.log(delta))))
+        for epsilon, lower, upper in zip(map(float, epsilons), found.lower, found.upper, strict=True):
+            exact = 1 - mp.exp(epsilon) + mp.exp(epsilon) * g
+            assert mp.exp(mpf(float(lower))) <= exact <= mp.exp(mpf(float(upper)))

@@ -331,3 +331,38 @@ def test_the_estimate_is_closer_than_both_bounds() -> None:
 
 def test_module_states_its_theorem() -> None:
     assert (module.__doc__ or "").startswith("Theorem:") and (rounding.__doc__ or "").startswith("Theorem:")
+
+
+@pytest.mark.parametrize("tilt", [700.0, 720.0, 1e4, 1e6])
+def test_a_kernel_that_is_no_float_proves_nothing_false(tilt: float) -> None:
+    """A step of 1 times the tilt: e^-tilt underflows, and the curve is not 0."""
+    known = BY_NAME["gaussian"]
+    found = composed(known.composition, tilt, 1.0, 64, -30.0)
+    assert found is not None
+    contains(found, known, np.array([-3.0, 0.0, 1.0]))
+
+
+def test_epsilons_that_are_no_lattice_points_know_nothing() -> None:
+    """Also without a warning of numpy's."""
+    found = composed(BY_NAME["gaussian"].composition, 0.5, 0.1, 512, -30.0)
+    assert found is not None
+    with np.errstate(all="raise", under="ignore"):
+        bounds = found.bounds(np.array([-np.inf, -1e308, 1e16, 1e308, np.inf]))
+    assert np.all(bounds.lower == -np.inf) and np.all(bounds.upper == np.inf) and np.all(bounds.estimate < np.inf)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_infinite_losses_are_not_charged_twice(count: int) -> None:
+    """The rare outcome that Q alone has is no part of G, whose bounds stay narrow around what the finite losses say."""
+    law = Atoms((0.25, 0.75, 0.0), (0.625, 0.25, 0.125))
+    found = composed(Composition({law: count}), 0.5, math.log(7.5) / 512, 1 << 14, -30.0)
+    assert found is not None
+    epsilons = np.array([0.0, 0.2, 0.5])
+    bounds = found.bounds(epsilons)
+    losses, masses = np.zeros(1), np.ones(1)
+    for _ in range(count):
+        losses = np.add.outer(losses, np.log([2.5, 1.0 / 3.0])).ravel()
+        masses = np.multiply.outer(masses, [0.625, 0.25]).ravel()
+    for epsilon, lower, upper in zip(epsilons, bounds.lower, bounds.upper, strict=True):
+        exact = float(mp.log(hockey_stick(losses, masses, float(epsilon))))
+        assert exact - 1e-3 < lower <= exact + 1e-13 and exact - 1e-13 <= upper < exact + 1e-3
