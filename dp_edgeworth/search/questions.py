@@ -148,9 +148,9 @@ class EpsilonOf(Question):
         while isinstance(inner, Reduced):
             inner = inner.curve
         if isinstance(inner, ClosedForm):
-            own = near(curve, composition, deltas, self._guesses(composition, found, numbers))
-            lost = np.isinf(own.upper) | ((own.lower == 0.0) & (own.estimate > 0.0))
-            return own.met(bisected(curve, composition, deltas[lost], 1e300), lost) if lost.any() else own
+            mine = near(curve, composition, deltas, self._guesses(composition, found, numbers))
+            lost = np.isinf(mine.upper) | ((mine.lower == 0.0) & (mine.estimate > 0.0))
+            return mine.met(bisected(curve, composition, deltas[lost], 1e300), lost) if lost.any() else mine
         if isinstance(inner, Convolution):
             finite = found.upper[numbers][np.isfinite(found.upper[numbers])]
             return bisected(curve, composition, deltas, float(finite.max(initial=1e-300)) if len(finite) == len(numbers) else 1e300)
