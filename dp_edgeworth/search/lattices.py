@@ -71,7 +71,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         if len(places) == 1:
             places = [_closer(problem, question, found, floor, place) for place in places]
         if all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon for a, b in zip(guesses, places, strict=True)):
-            step, last = leaves.step / min(_SPARE * finer, most), finer
+            step, last = leaves.step / min(_SPARE * finer, most / _SPARE), finer  # alignment and the next period take a little
         else:  # it was not the step
             step = leaves.step
     return found
