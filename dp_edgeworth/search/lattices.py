@@ -74,7 +74,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         enough, log_tail = log_tail, _log_tail(problem, question, found, floor, places)
         if log_tail > enough - _LIGHTER and all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon
                                                 for a, b in zip(guesses, places, strict=True)):
-            step, last = leaves.step / min(_SPARE * finer, most), finer
+            step, last = leaves.step / min(_SPARE * finer, most / _SPARE), finer  # alignment and the next period take a little
         else:  # it was not the step: epsilon or delta had not been where they were looked for
             step = leaves.step
     return found

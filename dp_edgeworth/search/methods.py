@@ -4,7 +4,8 @@
     random allocation          one epoch and nothing else                   some milliseconds
     closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
     Chernoff at the floor      another direction has an answer already      one ladder
-    lattices, few uses         up to 64 uses of up to 3 kinds               3 to 50 ms, the same for a whole curve
+    lattices, few uses         up to 64 uses of up to 3 kinds, not atoms    3 to 50 ms, the same for a whole curve
+    convolution, atoms         atoms on no common lattice                   as the small convolution below
     contour, short             always                                       a millisecond, up to 20 ms
     ..., rare losses out       losses without a largest one                 as above
     lattices                   what is not few uses                         10 to 200 ms
@@ -45,7 +46,8 @@ _FINER = (1.0, 1.0, 6.0, 36.0)
 _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out where they are in the way
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
-_MOST_FAILURES, _FEW_TARGETS = 3, 8
+_MOST_FAILURES = 3
+_FEW_TARGETS, _COARSE = 8, 1e-3  # relative widths that will do where there are many targets
 _FEW_USES, _FEW_KINDS = 64, 3
 
 
@@ -234,13 +236,20 @@ def _is_epoch(problem: Problem, question: Question, found: Proved) -> bool:
 
 def _is_few(problem: Problem, *_: object) -> bool:
     """Few uses of few kinds of leaves, none of them Gaussian: characteristic functions hardly fall, and rounding hardly hurts."""
-    return problem.rest.total <= _FEW_USES and problem.rest.leaf_count <= _FEW_KINDS and problem.rest.gaussian_variance == 0.0
+    rest = problem.rest
+    return rest.total <= _FEW_USES and rest.leaf_count <= _FEW_KINDS and rest.gaussian_variance == 0.0 and not rest.atomic
+
+
+def _is_apart(problem: Problem, *_: object) -> bool:
+    """Atoms on no common lattice, which rounding to one blurs at first order, and which a convolution keeps as they are."""
+    return problem.rest.atomic and problem.rest.spacing is None
 
 
 TABLE = (
     Method("random allocation", _is_epoch, lambda problem, *rest: read_epoch(problem.whole, *rest)),
     Method("closed form", _always, _closed),
     Method("lattices, few uses", _is_few, read_off_lattices),
+    Method("convolution, atoms", _is_apart, _convolutions(_FEW_PAIRS)),
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
     Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
@@ -252,14 +261,14 @@ TABLE = (
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 10  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
 
 
 def _is_good_enough(question: Question, found: Proved, floor: np.ndarray) -> bool:
     """Whether what is open is not worth what takes long: it is narrow enough, or there is too much of it."""
     left = question.open(found, floor, dear=True)
     many = question.hurried or len(left) > _FEW_TARGETS
-    return not len(left) or (many and bool((np.isfinite(found.upper[left]) & (found.lower[left] > 0.0)).all()))
+    return not len(left) or (many and bool((found.upper[left] <= found.lower[left] * (1.0 + _COARSE)).all()))
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:

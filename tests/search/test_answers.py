@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import dp_edgeworth
 from dp_edgeworth import EdgeworthIntervalAccountant, GaussianShift
+from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.mechanisms import directions
+from dp_edgeworth.search import answers
 from dp_edgeworth.sums import loss_sums
 from dp_edgeworth.sums.composition import Composition
 
@@ -208,3 +210,10 @@ def test_sums_keep_what_rounding_loses():
     for _ in range(1_000):
         high, low = loss_sums._two_sum(high, low, np.ones(1))
     assert (high + low)[0] == 1e16 + 1_000
+
+
+def test_the_finest_lattice_that_is_allowed_is_made() -> None:
+    """A step so small that the period just fits was made a hair smaller by its alignment, and the lattice was not made at all."""
+    leaf = Atoms((4374 / 8192, 3795 / 8192, 23 / 8192), (6081 / 8192, 427 / 8192, 1684 / 8192))
+    found = answers.delta_bounds([Composition({leaf: 7})], np.linspace(0.0, 6.0, 12), 1e-6)
+    assert np.all(found.upper - found.lower < 0.02 * found.upper)
