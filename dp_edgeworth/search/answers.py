@@ -143,7 +143,7 @@ def _one(composition: Composition, question: Question, floor: np.ndarray, memory
         left = question.open(found, floor)
         if not len(left):
             return found
-        if isinstance(curve, Contour) and curve.size > _MOST_FREQUENCIES and np.isfinite(found.upper[left]).all():
+        if curve.theorem == Contour.theorem and curve.size > _MOST_FREQUENCIES and np.isfinite(found.upper[left]).all():
             continue
         found = found.met(question.again(curve, composition, left, found, floor), left)
     left = question.open(found, floor)

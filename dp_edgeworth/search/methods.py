@@ -47,7 +47,6 @@ _RARE = 8.0  # losses of probability e^-8 delta in all, or less, are left out wh
 _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
 _MOST_FAILURES = 3
-_FEW_TARGETS, _COARSE = 8, 1e-3  # relative widths that will do where there are many targets
 _FEW_USES, _FEW_KINDS = 64, 3
 
 
@@ -264,19 +263,12 @@ TABLE = (
 _NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
 
 
-def _is_good_enough(question: Question, found: Proved, floor: np.ndarray) -> bool:
-    """Whether what is open is not worth what takes long: it is narrow enough, or there is too much of it."""
-    left = question.open(found, floor, dear=True)
-    many = question.hurried or len(left) > _FEW_TARGETS
-    return not len(left) or (many and bool((found.upper[left] <= found.lower[left] * (1.0 + _COARSE)).all()))
-
-
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
     """Row after row, as long as a target is open; a row that needs too large a rule proves nothing."""
     if floor.any():
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
-        if method.applies(problem, question, found) and not (method.dear and _is_good_enough(question, found, floor)):
+        if method.applies(problem, question, found) and (not method.dear or question.worth_waiting(found, floor)):
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:

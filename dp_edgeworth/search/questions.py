@@ -30,8 +30,10 @@ _LEAST_LOG = -700.0
 _FINE = 2e-4  # relative width that convolutions aim at where epsilon is small
 _WIDE, _FINEST = 1e-3, 1e-9  # relative
 _NO_FLOAT = 1e-320
-_FEW_TARGETS, _MOST_KNOTS = 4, 100_000  # fewer targets are found one by one; points of a lattice that are looked at for many
-_DEAR_WIDTHS = 8.0  # widths of delta up to so many times the one aimed at are left as they are
+_MOST_KNOTS = 100_000  # points of a lattice that are looked at for many targets at once
+# Widths that methods which take long are not used for, in those aimed at; of delta 1e-3 of itself at most.
+_DELTA_WIDTHS, _MANY_DELTA_WIDTHS, _EPSILON_WIDTHS = 8.0, 1e9, 100.0
+_FEW_TARGETS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +49,12 @@ class Question(abc.ABC):
         """What the largest loss says."""
 
     @abc.abstractmethod
-    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
-        """Which answers are as narrow as asked; `dear`: so narrow that methods that take long are not worth their time."""
+    def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
+        """Which answers are as narrow as asked, or so many times as wide."""
+
+    @abc.abstractmethod
+    def worth_waiting(self, found: Proved, floor: np.ndarray) -> bool:
+        """Whether methods that take long are worth their time: some target is wider than it may be, one of few more so than of many."""
 
     @abc.abstractmethod
     def complement(self, composition: Composition, number: int) -> bool:
@@ -107,9 +113,9 @@ class Question(abc.ABC):
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         """By how much leaves that are left out may shift epsilon, and log of the mass that this may cost."""
 
-    def open(self, found: Proved, floor: np.ndarray, *, dear: bool = False) -> np.ndarray:
+    def open(self, found: Proved, floor: np.ndarray, times: float = 1.0) -> np.ndarray:
         """Targets that are neither narrow nor below what another direction has reached."""
-        return np.flatnonzero(~(self.narrow(found, dear=dear) | (found.upper <= floor)))
+        return np.flatnonzero(~(self.narrow(found, times) | (found.upper <= floor)))
 
 
 class EpsilonOf(Question):
@@ -118,10 +124,14 @@ class EpsilonOf(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.epsilon_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
+    def worth_waiting(self, found: Proved, floor: np.ndarray) -> bool:
+        few = len(self.open(found, floor)) <= _FEW_TARGETS and not self.hurried
+        return len(self.open(found, floor, 1.0 if few else _EPSILON_WIDTHS)) > 0
+
+    def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
         with np.errstate(invalid="ignore"):
-            close = found.upper - found.lower <= self.tolerance * np.maximum(1.0, found.lower)
+            close = found.upper - found.lower <= times * self.tolerance * np.maximum(1.0, found.lower)
         return (close & ((found.lower > 0.0) | (found.upper <= _WIDE * self.tolerance))) | (found.lower == np.inf)
 
     def complement(self, composition: Composition, number: int) -> bool:
@@ -228,10 +238,14 @@ class DeltaAt(Question):
     def begin(self, composition: Composition) -> Proved:
         return largest_loss.delta_bounds(composition, self.targets)
 
-    def narrow(self, found: Proved, *, dear: bool = False) -> np.ndarray:
+    def worth_waiting(self, found: Proved, floor: np.ndarray) -> bool:
+        few = len(self.open(found, floor)) <= _FEW_TARGETS and not self.hurried
+        return len(self.open(found, floor, _DELTA_WIDTHS if few else _MANY_DELTA_WIDTHS)) > 0
+
+    def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """Relative to the smaller of delta and 1 - delta; what is no float is narrow."""
-        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3)) * (_DEAR_WIDTHS if dear else 1.0)
-        return (found.upper - found.lower <= self._relative() * smaller) | (found.upper <= _NO_FLOAT)
+        smaller = np.minimum(found.upper, np.maximum(1.0 - found.lower, 1e-3))
+        return (found.upper - found.lower <= np.minimum(self._relative() * times, _WIDE) * smaller) | (found.upper <= _NO_FLOAT)
 
     def _relative(self) -> np.ndarray:
         """The relative width of delta that is as good as the tolerance in epsilon."""
