@@ -58,7 +58,7 @@ class Lattice(NamedTuple):
 
     def sticks(self, x: np.ndarray) -> np.ndarray:
         """sum (e^L - x)_+ P(L) + the infinite mass, for x of either sign."""
-        losses = _STEP * (self.first + np.arange(len(self.masses)))
+        losses, x = _STEP * (self.first + np.arange(len(self.masses))), np.minimum(x, 1e300)
         q = self.masses * np.exp(losses)
         above = np.searchsorted(losses, np.log(np.maximum(x, 1e-300)), side="right")
         tails = [np.append(np.cumsum(side[::-1])[::-1], 0.0)[above] for side in (q, self.masses)]

@@ -58,12 +58,11 @@ def tabled(curve: RoundedLattice, composition: Composition, deltas: np.ndarray, 
 def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Where a falling table crosses the targets; it is read as linear in e^eps."""
     with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
-        values, goals, x = np.exp(np.minimum(logs, 0.0)), np.exp(np.minimum(targets, 0.0)), np.expm1(epsilons)
-        values = np.minimum.accumulate(values)
+        values, goals = np.minimum.accumulate(np.exp(np.minimum(logs, 0.0))), np.exp(np.minimum(targets, 0.0))
         right = np.clip(np.searchsorted(-values, -goals, side="left"), 1, len(values) - 1)
         share = (values[right - 1] - goals) / (values[right - 1] - values[right])
         share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
-        return np.asarray(np.log1p(x[right - 1] + share * (x[right] - x[right - 1])))
+        return np.asarray(epsilons[right - 1] + np.log1p(share * np.expm1(epsilons[right] - epsilons[right - 1])))
 
 
 def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
