@@ -27,7 +27,7 @@ from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP = 1e-9
-_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES = 30_000, 12, 3, 5_000
+_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
 
 
 def reach(directions: Sequence[Composition], delta: float) -> float:
@@ -113,11 +113,12 @@ def _below_the_top(directions: Sequence[Composition], epsilons: np.ndarray) -> l
 
 
 def _supremum(directions: Sequence[Composition], question: Question, memory: Memory | None) -> Proved:
-    memory = Memory() if memory is None else memory
+    if memory is None and len(directions) > 1 and directions[0].leaf_count <= _FEW_LEAVES:
+        memory = Memory()  # for what one direction says of the other
     result: Proved | None = None
     for composition in directions:
         floor = np.zeros(len(question.targets)) if result is None else result.lower
-        if composition.mirrored:
+        if composition.mirrored and memory is not None:
             _mirror(directions[0], composition, memory)
         own = _one(composition, question, floor, memory)
         if composition.dominated is not composition:
@@ -134,11 +135,11 @@ def _mirror(first: Composition, composition: Composition, memory: Memory) -> Non
     mine += [Mirrored(curve) for curve in memory.of(first) if isinstance(curve, RoundedLattice) and id(curve) not in known]
 
 
-def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory) -> Proved:
+def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory | None) -> Proved:
     found = question.begin(composition)
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
         return found
-    curves = memory.of(composition)
+    curves = [] if memory is None else memory.of(composition)
     for curve in curves:
         left = question.open(found, floor)
         if not len(left):
@@ -147,6 +148,6 @@ def _one(composition: Composition, question: Question, floor: np.ndarray, memory
             continue
         found = found.met(question.again(curve, composition, left, found, floor), left)
     left = question.open(found, floor)
-    if not len(left) or (memory.exhausted(composition) and np.isfinite(found.upper[left]).all()):
+    if not len(left) or (memory is not None and memory.exhausted(composition) and np.isfinite(found.upper[left]).all()):
         return found
     return narrowed(Problem(composition, composition, made=curves), question, found, floor)
