@@ -281,7 +281,8 @@ def tail(parts: list[tuple[Tilted, int]], tilt: float, step: float) -> Tail:
         masses = masses * (1.0 + _ROOM)
     uses = float(sum(count for _, count in parts))
     largest = math.fsum(count * float(part.numbers[-1]) for part, count in parts) * step
-    return Tail(masses, log_moments + uses * 1e-12 * (1.0 + np.abs(log_moments) / uses), rates, largest * (1.0 + 1e-12))
+    rounding = uses * (1e-12 + 8.0 * EPSILON * rates[:, None] * most) + 1e-12 * np.abs(log_moments)  # exponents up to rate times loss
+    return Tail(masses, log_moments + rounding, rates, largest * (1.0 + 1e-12))
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:

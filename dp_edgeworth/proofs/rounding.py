@@ -90,7 +90,8 @@ def rounded_leaves(composition: Composition, step: float, log_tail: float, floor
         below.append((sides[1], count))
         infinite += count * sides[0].infinite
         log_error += count * max(side.error for side in sides)
-    return RoundedLeaves(step, above, below, math.log(infinite * (1.0 + 1e-9)) if infinite > 0.0 else -math.inf, 1.01 * log_error)
+    log_infinite = math.log(infinite * (1.0 + 1e-9)) + log_error if infinite > 0.0 else -math.inf
+    return RoundedLeaves(step, above, below, log_infinite, 1.01 * log_error)
 
 
 def _leaves(composition: Composition) -> list[tuple[Pllr, int]]:
