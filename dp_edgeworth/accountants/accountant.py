@@ -128,8 +128,8 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return accountant.compose(ledger)
 
     def _compositions(self) -> list[Composition]:
-        """One composition per direction; a single one where both are the same."""
-        return whole.compositions(self._pairs, exact=False)
+        """One composition per direction; a single one where both are the same, or where everything may be lost."""
+        return [Composition({mechanisms.DISJOINT: 1})] if self._non_private else whole.compositions(self._pairs, exact=False)
 
     def __copy__(self) -> Any:
         """An accountant of its own: what is composed on one of them is not composed on the other."""

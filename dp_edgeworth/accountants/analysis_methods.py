@@ -7,6 +7,7 @@ Each method of `analysis` imports its function when it is called, by name: accou
 from __future__ import annotations
 
 import abc
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -103,8 +104,9 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         at some of these false positive rates no false negative rate above 0 is proved: the mechanism may be exposed with a probability
         as large as that, or its losses are so large that the curve is below the resolution of floats. See `search.whole_curve`.
         """
-        found = whole_curve.gdp_mu(self.whole_curve(), min_alpha).upper
-        return min(found, gaussian_mu(self._compositions()))
+        least = whole_curve.checked_min_alpha(min_alpha)
+        mu = gaussian_mu(self._compositions())
+        return mu if mu < math.inf else whole_curve.gdp_mu(self.whole_curve(), least).upper
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).

@@ -107,14 +107,20 @@ def advantage(curve: WholeCurve) -> Interval:
     return Interval(*(float(part[0]) for part in at_zero))
 
 
+def checked_min_alpha(min_alpha: float) -> float:
+    """The smallest error rate that a Gaussian parameter is for."""
+    least = validation.number("min_alpha", min_alpha)
+    if not 0.0 < least < 0.5:
+        raise ValueError(f"`min_alpha` must be in (0, 0.5). Found {min_alpha!r}.")
+    return least
+
+
 def gdp_mu(curve: WholeCurve, min_alpha: float = 1e-10) -> Interval:
     """Certified bounds of the smallest mu whose Gaussian trade-off lies below the curve wherever both errors are at least `min_alpha`.
 
         mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha) }
     """
-    least = validation.number("min_alpha", min_alpha)
-    if not 0.0 < least < 0.5:
-        raise ValueError(f"`min_alpha` must be in (0, 0.5). Found {min_alpha!r}.")
+    least = checked_min_alpha(min_alpha)
     if advantage(curve).upper == 0.0:  # f(alpha) = 1 - alpha
         return Interval(0.0, 0.0, 0.0)
     grid = np.geomspace(least, 0.5, 60)

@@ -125,6 +125,14 @@ def test_mu_of_gaussians(event, mu):
     assert mu == np.inf or found.upper - found.lower < 1e-3
 
 
+@pytest.mark.parametrize("others", [[], [dpa.GaussianDpEvent(1.0)], [dpa.LaplaceDpEvent(1.0)]])
+@pytest.mark.parametrize("exposed", [dpa.NonPrivateDpEvent(), dpa.GaussianDpEvent(0.0)])
+@pytest.mark.parametrize("bound", ["spectral", "adaptive"])
+def test_no_mu_where_everything_may_be_lost(others, exposed, bound):
+    accountant = EdgeworthIntervalAccountant(bound=bound).compose(dpa.ComposedDpEvent([*others, exposed]))
+    assert accountant.get_gdp_mu() == accountant.get_gdp_parameter_estimate() == np.inf
+
+
 def test_the_gaussian_of_mu_lies_below_the_curve():
     accountant = EdgeworthIntervalAccountant().compose(_sampled_event(0.02, 1.0, 1_000))
     found = whole_curve.gdp_mu(accountant.whole_curve(), 1e-6)
