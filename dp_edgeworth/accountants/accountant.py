@@ -52,7 +52,6 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE):
         super().__init__(validation.relation(neighboring_relation))
-        self._non_private = False
         self._pairs = PairSums()
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
@@ -78,10 +77,13 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
 
     def _add(self, pairs: mechanisms.Directions, count: int) -> None:
         """The one place where a count is applied."""
-        if pairs is mechanisms.NON_PRIVATE:
-            self._non_private = True
-        elif pairs is not mechanisms.NO_LOSS:
+        if pairs is not mechanisms.NO_LOSS:
             self._pairs.add(*pairs, count)
+
+    @property
+    def _non_private(self) -> bool:
+        """Whether everything may be lost: of the rest nothing need be known."""
+        return mechanisms.NON_PRIVATE in self._pairs.counts
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -128,8 +130,8 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return accountant.compose(ledger)
 
     def _compositions(self) -> list[Composition]:
-        """One composition per direction; a single one where both are the same, or where everything may be lost."""
-        return [Composition({mechanisms.DISJOINT: 1})] if self._non_private else whole.compositions(self._pairs, exact=False)
+        """One composition per direction; a single one where both are the same."""
+        return whole.compositions(self._pairs, exact=False)
 
     def __copy__(self) -> Any:
         """An accountant of its own: what is composed on one of them is not composed on the other."""

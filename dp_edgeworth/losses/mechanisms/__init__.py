@@ -30,18 +30,7 @@ To add an event class of your own, register a function that returns its pair:
 """
 
 from dp_edgeworth.losses.mechanisms import additive, curves, discrete, sampled
-from dp_edgeworth.losses.mechanisms.registry import DISJOINT, NO_LOSS, NON_PRIVATE, Directions, directions, register_mechanism
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, directions, register_mechanism
 from dp_edgeworth.losses.mechanisms.registry import UnsupportedLeafError as UnsupportedLeafError
 
-__all__ = [
-    "DISJOINT",
-    "NON_PRIVATE",
-    "NO_LOSS",
-    "Directions",
-    "additive",
-    "curves",
-    "directions",
-    "discrete",
-    "register_mechanism",
-    "sampled",
-]
+__all__ = ["NON_PRIVATE", "NO_LOSS", "Directions", "additive", "curves", "directions", "discrete", "register_mechanism", "sampled"]
