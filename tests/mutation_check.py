@@ -80,7 +80,7 @@ MUTATIONS = (
              "base_error = self.log_mgf_error + 0.0 * eps"),
     Mutation("rounding of c eps alone", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
     Mutation("missing masses in the control variate", "(0.0 if rule.missing is None else rule.missing)", "0.0"),
-    Mutation("characteristic function: recurrences and sums", "(growth + 20.0) * np.minimum(3.0, phase) + ", ""),
+    Mutation("characteristic function: products and sums", "(growth + 20.0) * np.minimum(4.0, phase) + ", ""),
     Mutation("characteristic function: phases", " + 4.0 * phase + tilted", " + tilted"),
     Mutation("characteristic function: tilted weights", " + 4.0 * phase + tilted", " + 4.0 * phase"),
     Mutation("characteristic function: FFT", "tilted) + extra", "tilted)"),

@@ -2,8 +2,12 @@
 
     log phi(y_j) = log(1 + sum_q omega_q (e^{i y_j v_q} - 1)),   y_j = j h, j = 0..J
 
-Three ways, by cost: all exponentials at once (few), a recurrence over j for all leaves of a block (one complex multiplication per
-node and frequency), and, where a leaf needs many nodes and frequencies, a non-uniform FFT.
+Two ways. With j = a B + b every phase is the sum of a coarse and a fine one, and
+
+    e^{i(alpha + beta)} - 1 = (e^{i alpha} - 1) + e^{i alpha} (e^{i beta} - 1),
+
+so that 2 sqrt(J) exponentials per node and one matrix product give all J sums, without cancellation against 1: with s and t the sizes
+of the phases, the terms are at most min(s, 2) and min(t, 2). Where a leaf needs very many nodes and frequencies: a non-uniform FFT.
 
 The FFT spreads each node over 2 W + 1 cells of a grid R = 4 times finer than needed with weights e^{-lambda l^2}. Its error per
 unit of weight (Poisson summation; Dutt and Rokhlin 1993) is at most
@@ -16,6 +20,8 @@ nodes whose phase really turns: where rare samples carry the loss, that is about
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import fft
 
@@ -25,75 +31,79 @@ from dp_edgeworth.sums.blocks import COUNT_ERROR, Block, Transform
 _OVERSAMPLING = 4
 _LAMBDA, _SPREAD = 0.2145, 13
 _FFT_ERROR = 2.0e-14  # both terms above are below 4e-15 each; the rest is rounding of the transform
-_DIRECT = 300_000
-_LONG = 200_000  # nodes times frequencies of one leaf beyond which its FFT is faster than anything else
+_LONG = 400_000  # nodes times frequencies of one leaf beyond which its FFT is faster than a product of matrices
+_CHUNK = 64  # nodes whose terms one product of matrices adds up: 2 of them each, in any order
+_AT_ONCE = 1_000_000  # exponentials in memory
 _STILL, _STILL_ORDER = 3.0, 34  # 3^35 / 35! is below 1e-23
 
 
-def log_characteristic(block: Block, transform: Transform, step: float, last: int, *, uniform: bool = False) -> tuple[
-        np.ndarray, np.ndarray]:
+def log_characteristic(block: Block, transform: Transform, step: float, last: int) -> tuple[np.ndarray, np.ndarray]:
     """sum_i m_i log phi_i(j step) for j = 0..last, and the bound of its rounding error.
 
-    Along a first axis for a transform at several tilts. `uniform`: a bound that does not depend on how leaves are grouped in blocks.
+    The bound does not depend on how leaves are grouped in blocks.
     """
     values, weights = block.rule.values, transform.weights
     members, nodes = values.shape
     j = np.arange(last + 1)
-    # Units in the last place lost by recurrences; at most 19 additions touch a term (`composition`), and 5 other roundings.
-    growth: np.ndarray | float = 8.0 * j[:, None] + 4.0
+    # Units in the last place lost by the additions of a product; at most 19 more touch a term (`composition`), and 5 other roundings.
+    growth: np.ndarray | float = _CHUNK + 4.0
     extra: np.ndarray | float = 0.0
-    if members * nodes * last <= _DIRECT:
-        gains = _direct(values, weights, step * j)
-        growth = growth if uniform else 4.0
-    elif nodes * last <= _LONG:
-        gains = _recurrence(values, weights, step, last)
+    if nodes * last <= _LONG:
+        gains = _products(values, weights, step, last)
     else:
         most = np.maximum(_STILL / last * j[:, None], 1e-9)  # the Taylor series: 20 (e^t - 1) + 4 t e^t for phases t up to this
         growth = 20.0 * np.expm1(most) / most + 4.0 * np.exp(most) - 20.0
-        gains = np.empty((*weights.shape[:-2], last + 1, members), complex)
-        extra = np.empty((*weights.shape[:-2], 1, members))
-        for place in np.ndindex(weights.shape[:-1]):
-            at = (*place[:-1], slice(None), place[-1])
-            gains[at], extra[at] = _non_uniform_fft(values[place[-1]], weights[place], step, last)
+        gains, extra = np.empty((last + 1, members), complex), np.empty((1, members))
+        for member in range(members):
+            gains[:, member], extra[:, member] = _non_uniform_fft(values[member], weights[member], step, last)
     real, imag = gains.real, gains.imag
     y = step * j[:, None]
     # a phase of size t is rounded by about t units in the last place
-    phase = y * (weights * np.abs(values)).sum(axis=-1)[..., None, :]
-    tilted = np.minimum(2.0 * transform.weight_error[..., None, :], y * transform.weighted_loss_error[..., None, :])
-    error = EPSILON * ((growth + 20.0) * np.minimum(3.0, phase) + 4.0 * phase + tilted) + extra
+    phase = y * (weights * np.abs(values)).sum(axis=-1)
+    tilted = np.minimum(2.0 * transform.weight_error, y * transform.weighted_loss_error)
+    error = EPSILON * ((growth + 20.0) * np.minimum(4.0, phase) + 4.0 * phase + tilted) + extra
     with np.errstate(divide="ignore"):
         # log1p keeps relative accuracy near |phi| = 1; for a small |phi| it would lose what 1 + real still has.
         modulus = np.where(real > -0.3, 0.5 * np.log1p(np.maximum(real * (2.0 + real) + imag * imag, -0.9)),
                            np.log(np.hypot(1.0 + real, imag)))
         # A modulus below its own error is raised to it, which keeps the relative error at most 2.
         modulus = np.minimum(np.maximum(modulus, np.log(error)), 0.0)
-    modulus[..., 0, :] = 0.0
+    modulus[0] = 0.0
     angle = np.arctan2(imag, 1.0 + real)
     # The last term is for the sums over the leaves.
     relative = 2.0 * error * np.exp(-modulus) + COUNT_ERROR * EPSILON * (np.abs(modulus) + np.abs(angle))
     return block.total(modulus) + 1j * block.total(angle), block.total(relative)
 
 
-def _direct(values: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^{it} - 1 = -2 sin^2(t/2) + 2i sin(t/2) cos(t/2), summed; shape (..., frequencies, members)."""
-    half = 0.5 * y[:, None, None] * values
-    sine = np.sin(half)
-    weighted = sine * weights[..., None, :, :]
-    return -2.0 * (weighted * sine).sum(axis=-1) + 2j * (weighted * np.cos(half)).sum(axis=-1)
+def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> np.ndarray:
+    """sum_q omega_q (e^{i j h v_q} - 1), j = 0..last, by the identity of the module's header; shape (frequencies, members).
+
+    Rounding: j h v and its half are off by two units, which moves a phase of size t by 2 t of them; a sum of 2 _CHUNK real products in
+    any order loses at most as many half units of the sum of their sizes, which is at most omega |e^{i beta} - 1|.
+    """
+    fine = math.isqrt(last) + 1
+    coarse = last // fine + 1
+    size = max(1, _AT_ONCE // ((fine + coarse) * values.shape[1]))
+    parts = []
+    for start in range(0, len(values), size):
+        v, w = values[start:start + size], weights[start:start + size]
+        far, near = _turned(v, step * (fine * np.arange(coarse))), _turned(v, step * np.arange(fine))
+        plain = (far * w[:, None, :]).sum(axis=-1)
+        moved = (1.0 + far) * w[:, None, :]
+        total = np.zeros((len(v), coarse, fine), complex)
+        for at in range(0, v.shape[1], _CHUNK):
+            here = slice(at, at + _CHUNK)
+            product = np.matmul(moved[..., here], near[..., here].swapaxes(-1, -2))
+            total += product
+        parts.append((total + plain[..., None]).reshape(len(v), -1)[:, :last + 1])
+    return np.concatenate(parts).T
 
 
-def _recurrence(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> np.ndarray:
-    """a_{j+1} = a_j + a_1 + a_j a_1 for a_j = e^{i j h v} - 1: no exponentials and no cancellation against 1."""
-    half = 0.5 * step * values
-    first = -2.0 * np.sin(half) ** 2 + 1j * np.sin(step * values)
-    current = np.zeros_like(first)
-    gains = np.zeros((*weights.shape[:-2], last + 1, len(values)), complex)
-    rows, tables = gains.reshape(-1, *gains.shape[-2:]), weights.reshape(-1, *values.shape)
-    for j in range(1, last + 1):
-        current += (1.0 + current) * first
-        for gain, weight in zip(rows, tables, strict=True):
-            gain[j] = (current * weight).sum(axis=-1)
-    return gains
+def _turned(values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """e^{i y v} - 1 = -2 sin^2(y v / 2) + 2 i sin(y v / 2) cos(y v / 2), to relative accuracy; shape (members, frequencies, nodes)."""
+    half = 0.5 * y[:, None] * values[:, None, :]
+    sine, cosine = np.sin(half), np.cos(half)
+    return 2.0 * sine * (1j * cosine - sine)
 
 
 def _non_uniform_fft(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> tuple[np.ndarray, float]:

@@ -107,7 +107,7 @@ class Spectrum:
         total, tilts = np.zeros(self.size), np.array([self.tilt])
         for block in leaves:
             transform = block.transforms(tilts)
-            logs, errors = log_characteristic(block, transform.at(0), 2.0 * math.pi / self.period, self.last, uniform=True)
+            logs, errors = log_characteristic(block, transform.at(0), 2.0 * math.pi / self.period, self.last)
             scalars = [block.total(transform.log_mgf)[0], block.total(transform.rounding)[0]]
             total += np.concatenate([scalars, nested_uniforms(block, transform.log_mgf[0], self.tilt), logs.real, logs.imag, errors])
         return total
