@@ -31,6 +31,7 @@ from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 
 AR, RO = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+_LEAST_LOG = -700.0  # of a mass that is a float with all its digits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,8 +184,12 @@ def from_two_probability_mass_functions(
     """
     lower, upper = log_probability_mass_function_lower, log_probability_mass_function_upper
     outcomes = list(dict.fromkeys([*lower, *upper]))
-    masses = [tuple(math.exp(law.get(outcome, -math.inf)) for outcome in outcomes) for law in (lower, upper)]
-    return _of_masses(masses[0], masses[1], symmetric, pessimistic_estimate)
+    logs = [[float(law.get(outcome, -math.inf)) for outcome in outcomes] for law in (lower, upper)]
+    masses = [tuple(math.exp(log) for log in law) for law in logs]
+    losses = None
+    if any(-math.inf < log < _LEAST_LOG for law in logs for log in law):  # a mass that is no float is not 0
+        losses = tuple(0.0 if below == above else above - below for below, above in zip(*logs, strict=True))
+    return _of_masses(masses[0], masses[1], symmetric, pessimistic_estimate, losses)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -156,7 +156,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         low, outwards = np.minimum(epsilons, 0.0), (1.0 - 2e-15, 1.0, 1.0 + 2e-15)
         with np.errstate(under="ignore"):
             mirrored = [(np.exp(low) * part - np.expm1(low)) * factor for part, factor in zip(found, outwards, strict=True)]
-        return Bounds(*(np.where(epsilons < 0.0, np.minimum(one, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
+        return Bounds(*(np.where(epsilons < 0.0, np.clip(one, part, 1.0), part) for part, one in zip(found, mirrored, strict=True)))
 
     @overload
     def get_epsilon(self, target_delta: float) -> float: ...

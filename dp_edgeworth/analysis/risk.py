@@ -54,8 +54,9 @@ def bayes_risk(accountant: EdgeworthIntervalAccountant, prior: float = 0.5) -> f
 def true_positive_rates(accountant: EdgeworthIntervalAccountant, false_positive_rates: Any) -> Any:
     """A proved upper bound of the true positive rate at these false positive rates: 1 - f(alpha); an array for an array."""
     rates = validation.array_in("false_positive_rates", false_positive_rates, 0.0, 1.0)
-    beta = accountant.get_tradeoff(rates).lower
-    found = np.minimum(1.0 - np.asarray(beta) * (1.0 - _ROUNDING), 1.0)
+    beta = np.asarray(accountant.get_tradeoff(rates).lower)
+    # Exact from 1/2 on (Sterbenz); below, a bound near 1 is rounded up by one float.
+    found = np.where(beta < 0.5, np.minimum(np.nextafter(1.0 - beta, 2.0), 1.0), 1.0 - beta)
     return float(found) if found.ndim == 0 else found
 
 

@@ -86,7 +86,7 @@ def _growth(eps: float, k: int) -> float:
     """1 + e^eps + ... + e^{(k-1) eps}, rounded up."""
     if eps * k > 700.0:
         return math.inf
-    return (k if eps == 0.0 else math.expm1(k * eps) / math.expm1(eps)) * (1.0 + 1e-15)
+    return (k if eps == 0.0 else math.expm1(k * eps) / math.expm1(eps)) * (1.0 + 1e-15 * (1.0 + k * eps))
 
 
 def _epsilon_delta(event: Any, k: int) -> dp_event.DpEvent:
@@ -119,9 +119,15 @@ def _sampled(event: dp_event.PoissonSampledDpEvent, k: int) -> dp_event.DpEvent:
         raise ValueError(f"`size` must be at most {_LARGEST_SAMPLED_GROUP} where records are sampled. Found {k}.")
     if not precision or not share:
         return dp_event.NoOpDpEvent()
-    noise = math.nextafter(1.0 / math.sqrt(float(precision)), 0.0)
+    noise = _inverse_root(precision)
     weights = [float(math.comb(k, j) * share**j * (1 - share) ** (k - j)) for j in range(k + 1)]
     return available.MixtureOfGaussiansDpEvent(noise, [float(j) for j in range(k + 1)], weights)
+
+
+def _inverse_root(number: fractions.Fraction) -> float:
+    """1 / sqrt(number), rounded down, from 64 of its bits; `number` itself need be no float."""
+    bits = 64 + (number.numerator.bit_length() - number.denominator.bit_length()) // 2
+    return math.nextafter(math.ldexp(math.isqrt(math.floor(fractions.Fraction(4) ** bits / number)), -bits), 0.0)
 
 
 def _same(event: Any, k: int) -> dp_event.DpEvent:

@@ -73,16 +73,16 @@ class FinitePair(Pllr):
 
 @dataclasses.dataclass(frozen=True)
 class NodeProfile:
-    """H(x_j) = E_P[(R - x_j)_+] + infinite and T_j = x_j P(x_j < R < inf) at x_j = e^{loss}, loss 0 and the losses above it.
+    """H(x_j) = E_P[(R - x_j)_+] + infinite and U_j = x_j P(x_j <= R < inf) at x_j = e^{loss}, loss 0 and the losses above it.
 
-        T_j = e^{-gap} (T_next + q_next),        H_j = H_next + (1 - e^{-gap}) (T_next + q_next),
+        U_j = q_j + e^{-gap} U_next,        H_j = H_next + (1 - e^{-gap}) U_next,
 
     sums of positive terms, in long doubles: relative error 4 n units in their last place.
     """
 
     losses: np.ndarray
     sticks: np.ndarray
-    tails: np.ndarray
+    heavy: np.ndarray
 
     @classmethod
     def of(cls, losses: np.ndarray, masses: np.ndarray, infinite: float) -> NodeProfile:
@@ -90,23 +90,22 @@ class NodeProfile:
         order = np.argsort(losses, kind="stable")
         order = order[losses[order] > 0.0]
         losses, masses = np.append(0.0, losses[order]), np.append(0.0, masses[order]).astype(np.longdouble)
-        tails = _tails(losses, masses)
-        steps = -np.expm1(-np.diff(losses.astype(np.longdouble))) * (tails[1:] + masses[1:])
-        return cls(losses, np.longdouble(infinite) + np.append(np.cumsum(steps[::-1])[::-1], np.longdouble(0.0)), tails)
+        heavy = _tails(losses, masses) + masses
+        steps = -np.expm1(-np.diff(losses.astype(np.longdouble))) * heavy[1:]
+        return cls(losses, np.longdouble(infinite) + np.append(np.cumsum(steps[::-1])[::-1], np.longdouble(0.0)), heavy)
 
     def at(self, eps: np.ndarray) -> np.ndarray:
-        """H(e^eps), eps >= 0, as long doubles: linear in e^eps between two nodes, H_next + (e^{next} - e^eps) P(R > e^eps)."""
+        """H(e^eps), eps >= 0, as long doubles: linear in e^eps between two nodes, H_next + (1 - e^{eps - next}) U_next."""
         last = len(self.losses) - 1
         index = np.clip(np.searchsorted(self.losses, eps, side="right") - 1, 0, max(last - 1, 0))
         following = np.minimum(index + 1, last)
         rest = np.maximum(self.losses[following].astype(np.longdouble) - eps, 0.0)
-        gaps = self.losses[following].astype(np.longdouble) - self.losses[index]
-        inside = self.sticks[following] + self.tails[index] * np.exp(np.minimum(gaps, _LONGEST)) * -np.expm1(-rest)
+        inside = self.sticks[following] - self.heavy[following] * np.expm1(-rest)
         return np.where(eps >= self.losses[last], self.sticks[last], inside)
 
 
 def _tails(losses: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """T at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""
+    """x_j P(x_j < R < inf) at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""
     exact = losses.astype(np.longdouble)
     blocks = np.split(np.arange(len(losses)), np.flatnonzero(np.diff(np.floor(losses / _LONGEST))) + 1)
     tails = np.zeros(len(losses), np.longdouble)

@@ -82,6 +82,8 @@ def _raised(profile: Profile) -> LatticePair:
         missing = vertices.largest_ratio(pair, 1.0)
         if missing <= 0.0:
             return pair
+        if math.isinf(missing):
+            break
         factor += 2.0 * missing
     eta = min(missing, 1.0)
     lost, infinite = (mass + eta * (1.0 - mass) for mass in (pair.lost_mass, pair.infinite_mass))

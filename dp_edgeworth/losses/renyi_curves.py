@@ -136,7 +136,7 @@ def log_profile(curve: RenyiCurve, epsilons: np.ndarray) -> np.ndarray:
         best = _smallest(exponent, eps.shape, curve.largest)
         k = curve(best)
         rounding = 16.0 * _EPSILON * (1.0 + k + best * eps + np.abs(log_kappa(best)))
-        found = exponent(best) + rounding
+        found = np.where(np.isinf(eps) & np.isfinite(k), -math.inf, exponent(best) + rounding)
     return np.where(np.isnan(found), 0.0, np.minimum(found, 0.0))
 
 

@@ -17,7 +17,7 @@ from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
 
 _NODES = 20_001
-_LARGEST_LOSS = 600.0  # of the pair below
+_LARGEST_LOSS, _SHORTEST = 600.0, 1e-280  # of the pair below; reach of its nodes
 _ROUNDING = 1e-12  # what a delta may be below 1 - e^eps by, from rounding
 _CHECKED = 4.0 * float(np.finfo(float).eps)
 
@@ -62,7 +62,7 @@ def _probabilities(name: str, values: Any, size: int) -> np.ndarray:
 def _one_sided(eps: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The points at |eps|, increasing, with upper and lower bounds there; rounded outwards where the mirror identity was used."""
     mirror = eps < 0.0
-    grow = np.exp(-np.minimum(eps, 0.0))
+    grow = np.exp(np.clip(-eps, 0.0, 700.0))  # times the rounding of a delta: beyond, nothing is known
     above = np.where(mirror, np.minimum(1.0 - grow * (1.0 - upper) + _CHECKED * grow, 1.0), upper)
     points, where = np.unique(np.abs(eps), return_inverse=True)
     values = np.ones(len(points))
@@ -75,10 +75,10 @@ def _one_sided(eps: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> tuple[n
 
 def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> LatticePair:
     """A pair below, from nodes between the points: the lower bound of the next point, and the chord of the upper ones, rounded up."""
-    if not least.any():
-        return LatticePair(1.0, np.zeros(1), np.ones(1))
     near = points <= _LARGEST_LOSS
     points, values, least = points[near], values[near], least[near]
+    if not least.any() or points[-1] < _SHORTEST:  # a single point has no chords
+        return LatticePair(1.0, np.zeros(1), np.ones(1))
     nodes = np.linspace(0.0, points[-1], _NODES)
     above = np.interp(np.exp(nodes), np.exp(points), values) * (1.0 + 1e-11)
     lower = np.minimum(least[np.searchsorted(points, nodes)], above)

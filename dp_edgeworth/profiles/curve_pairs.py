@@ -61,7 +61,10 @@ def graded_nodes(last: int) -> np.ndarray:
 
 
 def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float) -> float:
-    """An epsilon beyond which an upper curve is within `least` of its end, or hardly above that; by doubling and halving."""
+    """An epsilon beyond which an upper curve is within `least` of its end, or hardly above that; by doubling and halving.
+
+    `start` where the curve is constant: there any epsilon will do.
+    """
     end = float(upper(np.array([math.inf]))[0])
 
     def settled(eps: float) -> bool:
@@ -73,6 +76,8 @@ def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float)
     low = 0.5 * high
     while low > _SMALLEST_EPSILON and settled(low):
         high, low = low, 0.5 * low
+    if low <= _SMALLEST_EPSILON:
+        return start
     for _ in range(22):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if settled(middle) else (middle, high)
@@ -84,4 +89,4 @@ def _second_moment(upper: Upper, end: float, sign: float) -> float:
     eps = np.geomspace(1e-9 * end, end, 300)
     weight = 2.0 * (1.0 - eps) * np.exp(-eps) if sign > 0 else 2.0 * (1.0 + eps)
     values = np.maximum(weight, 0.0) * upper(eps) * eps
-    return float(np.trapezoid(values, np.log(eps)))
+    return 0.5 * float((values[1:] + values[:-1]) @ np.diff(np.log(eps)))

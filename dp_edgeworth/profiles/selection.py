@@ -71,6 +71,7 @@ def _repeat_and_select(event: dp_event.RepeatAndSelectDpEvent, relation: Neighbo
 
 
 @functools.lru_cache(maxsize=64)
+@np.errstate(over="ignore")  # where a growth is no float others are smaller
 def _selected(mean: float, shape: float, counts: Counts) -> Directions:
     remove, add = both_directions(counts)
     growth = _growth(mean, shape)

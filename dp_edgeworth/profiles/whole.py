@@ -37,13 +37,13 @@ _Convert = Callable[[RenyiCurve], Proved]
 def epsilon_bounds(pairs: PairSums, deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of epsilon at these deltas."""
     return _bounds(pairs, lambda directions: answers.epsilon_bounds(directions, deltas, tolerance, memory),
-                   lambda curve: renyi_bounds.epsilon_bounds(curve, deltas))
+                   lambda curve: renyi_bounds.epsilon_bounds(curve, deltas)).falling(deltas)
 
 
 def delta_bounds(pairs: PairSums, epsilons: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:
     """Intervals of delta at these epsilons, which are not negative."""
     return _bounds(pairs, lambda directions: answers.delta_bounds(directions, epsilons, tolerance, memory),
-                   lambda curve: renyi_bounds.delta_bounds(curve, epsilons))
+                   lambda curve: renyi_bounds.delta_bounds(curve, epsilons)).falling(epsilons)
 
 
 def reach(pairs: PairSums, delta: float) -> float:

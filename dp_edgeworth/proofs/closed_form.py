@@ -36,6 +36,7 @@ from dp_edgeworth.sums.composition import Composition
 _MOST_LAPLACE = 1000  # so that 2^-m is a float
 _ERROR = 4e-12
 _UNIT = 32.0 * EPSILON
+_LOG_LEAST, _LOG_TINY = -746.0, math.log(5e-324)  # less is no float, and not told apart; what underflowed can be this much
 _APART = 1e-7  # of epsilon: two points that a slope is read off
 _LONGEST_TAIL, _LONGEST_DEFICIT = 2000.0, 20.0
 LogFunction = Callable[[np.ndarray], np.ndarray]
@@ -64,6 +65,9 @@ class ClosedForm(Curve):
         low, middle, high = logs if self.complement else logs[::-1]
         lower = low - _ERROR + np.log1p(-np.minimum(off * np.exp(-low), 1.0))
         upper = np.logaddexp(high + _ERROR, math.log(off) if off else -np.inf)
+        if not self.complement:
+            upper = np.maximum(upper, np.where(high > -np.inf, _LOG_LEAST, _LOG_TINY))
+            lower = np.where(lower < _LOG_LEAST, -np.inf, lower)
         below = eps < self.start - 2.0 * shift
         lower = np.where(below & self.complement, -np.inf, np.nan_to_num(lower, nan=-np.inf, neginf=-np.inf))
         upper = np.where((below & (not self.complement)) | np.isnan(upper), 0.0, np.minimum(upper, 0.0))

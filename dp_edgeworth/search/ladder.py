@@ -109,7 +109,7 @@ def rough_tilts(composition: Composition, log_g: float, epsilon: float) -> np.nd
     """One ladder, where a normal law of the same mean and variance would have its saddle point; good enough for a Chernoff bound."""
     start = composition.rungs(np.zeros(1))
     mean, variance = float(start.mean[0]), float(start.variance[0])
-    if not (1e-20 < variance < 1e20 and math.isfinite(mean)):
+    if not (1e-20 < variance < 1e20 and math.isfinite(mean) and math.isfinite(log_g)):  # delta may be the infinite mass itself
         return None
     tilt = max(math.sqrt(-2.0 * min(log_g, -1e-3) / variance), (epsilon - mean) / variance)
     return _positive(_STEPS_PER_OCTAVE * round(math.log2(tilt)))

@@ -147,3 +147,15 @@ def test_calibration_to_risk_agrees_with_riskcal():
     assert evaluator(dp_edgeworth.calibrate_noise(target_advantage=0.1, **mine)).advantage == pytest.approx(0.1, rel=1e-2)
     noise = dp_edgeworth.calibrate_noise(target_true_positive_rate=0.2, false_positive_rate=0.05, **mine)
     assert evaluator(noise).beta == pytest.approx(0.8, rel=1e-2)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_masses_below_the_floats_are_not_zero(symmetric: bool) -> None:
+    """e^-900 was 0, and its loss infinite: delta(950) at least 1/4 where it is 0, epsilon(0.1) infinite where it is 898.1."""
+    for pessimistic in (True, False):
+        found = ours.from_two_probability_mass_functions({0: -900.0, 1: 0.0}, {0: math.log(0.25), 1: math.log(0.75)},
+                                                         pessimistic_estimate=pessimistic, symmetric=symmetric)
+        known = 900.0 + math.log(0.25) + math.log1p(-0.1 / 0.25)  # delta(eps) = (1 - e^{eps - L}) / 4 at eps >= 0, L = 900 - log 4
+        assert found.get_delta_for_epsilon(950.0) == 0.0
+        assert found.get_epsilon_for_delta(0.1) == pytest.approx(known, abs=1e-9)
+        assert (found.get_epsilon_for_delta(0.1) >= known) == pessimistic

@@ -1,5 +1,6 @@
 """Risk from the certified curve: closed forms of the Gaussian, budgets of risk, histories, calibration of any family, progress."""
 
+import fractions
 import io
 import math
 import time
@@ -155,3 +156,12 @@ def test_progress_is_silent_where_it_is_short_or_no_terminal(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
     with progress.progress("sweep") as advance:
         advance(1)
+
+
+def test_true_positive_rates_near_one_are_rounded_up() -> None:
+    """1 - beta = 1 - Phi(-Phi^-1(0.9) - 7) was 1 - 1.1e-16, where it is 1 - 6.1e-17."""
+    accountant = EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0 / 7.0))
+    for alpha in (0.5, 0.7, 0.9):
+        beta = float(stats.norm.cdf(-stats.norm.ppf(alpha) - 7.0))
+        rate = accountant.get_true_positive_rates(alpha)
+        assert fractions.Fraction(rate) >= 1 - fractions.Fraction(beta * (1.0 - 1e-9))

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import dp_accounting as dpa
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -23,6 +24,7 @@ from dp_edgeworth import (
     EdgeworthIntervalAccountant as Interval,
 )
 from dp_edgeworth.cli import main
+from dp_edgeworth.events import groups
 
 
 def epsilon(event, delta=1e-5):
@@ -107,3 +109,17 @@ def test_statements_say_whose_interval_it_is():
 def test_the_command_line_takes_a_group_size(capsys):
     code = main(["epsilon", "--noise_multiplier", "2", "--target_delta", "1e-5", "--group-size", "2"])
     assert code == 0 and "2 records, all added or all removed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-160, 1e200])
+def test_sampled_groups_with_noise_whose_square_is_no_float(noise: float) -> None:
+    """OverflowError and ZeroDivisionError of Python."""
+    grouped = for_groups(dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(noise)), 2)
+    assert grouped.standard_deviation <= noise and grouped.standard_deviation == pytest.approx(noise, rel=1e-15, abs=5e-324)
+
+
+@pytest.mark.parametrize(("eps", "k"), [(25.72003084674439, 18), (299.7, 2), (0.0123, 49)])
+def test_the_growth_of_a_profile_is_rounded_up(eps: float, k: int) -> None:
+    """e^{k eps} is off by k eps units in the last place of k eps, not by one."""
+    with mpmath.workdps(40):
+        assert groups._growth(eps, k) >= sum(mpmath.exp(i * mpmath.mpf(eps)) for i in range(k))

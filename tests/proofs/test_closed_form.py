@@ -14,7 +14,8 @@ from mpmath import mp, mpf
 
 from dp_edgeworth import LaplaceShift
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.gaussian_noise import GaussianShift
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.operations import Reversed
 from dp_edgeworth.proofs.closed_form import closed_forms
 from dp_edgeworth.sums.composition import Composition
 
@@ -84,3 +85,15 @@ def test_laplace_near_the_top(scales) -> None:
     {LaplaceShift(1.0): 2000}, {Atoms((0.25, 0.75), (0.75, 0.25)): 2}, {LaplaceShift(1.0): 1, GaussianShift(1.0): 1}])
 def test_where_nothing_is_known(counts) -> None:
     assert closed_forms(Composition(counts)) is None
+
+
+@pytest.mark.parametrize(("pair", "epsilon"), [
+    (Reversed(NormalMixture((0.0, 2.0234124375150444e-05, 6.070237312545133e-05), (0.21, 1e-9, 0.789999999))), 0.2178),
+    (Reversed(NormalMixture((0.0, 2.41805026686519e-05, 0.0027, 0.0242, 0.0484), (0.2,) * 5)), 0.6836089),
+    (NormalMixture((0.0, 5e-4, 8e-4), (0.999999989, 5.5e-9, 5.5e-9)), 4.07e-4)])
+def test_a_delta_that_is_no_float_is_not_zero(pair, epsilon: float) -> None:
+    """log G is finite wherever some loss is above epsilon; its upper bound was -inf, or off by rounding at -1e8."""
+    forms = closed_forms(Composition({pair: 1}))
+    assert forms is not None and epsilon < pair.supremum
+    bounds = forms[0].bounds(np.array([epsilon]))
+    assert bounds.lower[0] == -math.inf and -746.0 <= bounds.upper[0] <= -744.0
