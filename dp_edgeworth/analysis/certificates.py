@@ -215,7 +215,7 @@ def _versions() -> dict[str, str]:
 def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
-    from dp_edgeworth.checker import balls, mechanisms, pairs
+    from dp_edgeworth.checker import balls, laws, pairs
 
     hints: dict[str, Any] = {"bits": 128}
     try:
@@ -231,7 +231,7 @@ def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthInterval
             if all(leaf.mirror for leaf, _ in leaves):
                 del wanted["add"]
             for name, (directed, target) in wanted.items():
-                found = _direction([(leaf, count) for leaf, count in directed if leaf is not mechanisms.NOTHING], target)
+                found = _direction([(leaf, count) for leaf, count in directed if leaf is not laws.NOTHING], target)
                 if found is not None:
                     hints[name] = found
                     hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
