@@ -71,7 +71,7 @@ def exponential_mechanism(relation: str, epsilon: float) -> Leaf:
 def zero_concentrated(relation: str, rho: float, xi: float) -> Leaf:
     """(xi, rho)-zCDP: k(c) = c (xi + rho (c + 1)). From below the Gaussian with mu^2 = 2 rho."""
     member = Leaf(variance=2 * ball(rho), mirror=True) if 0 < rho < math.inf else NOTHING
-    return trivial(rho + xi) or Leaf(
+    return trivial(max(rho, xi)) or Leaf(
         mirror=True, curve=lambda c: c * (ball(xi) + ball(rho) * (c + 1)), least=lambda share: member)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from .balls import UndecidedError, ball, kappa, proved
 from .decay import bound
@@ -21,6 +21,7 @@ from .laws import ZERO, Leaf
 from .transforms import Transform, powers
 
 Counted = list[tuple[Leaf, int]]
+MOST_BITS = 100_000_000  # points of a line times bits
 
 
 def largest_sum(leaves: Counted) -> arb | None:
@@ -71,6 +72,8 @@ class Contour:
                 raise UndecidedError("a sum over a lattice needs one leaf whose losses are on one")
             self.lattice = leaves[0][1] * places[0], places[1]
             self.step = arb.pi() / (line.last * places[1])
+        if line.last * ctx.prec > MOST_BITS:
+            raise UndecidedError(f"a line of {line.last + 1} points would need too much memory with {ctx.prec} bits")
         self.y, self.z = self.step * line.last, [acb(self.c, j * self.step) for j in range(line.last + 1)]
         self.f = [acb(1) if self.square.is_zero() else (self.square * (z * z + z) / 2).exp() for z in self.z]
         self._multiply(leaves, progress)
@@ -84,7 +87,7 @@ class Contour:
         for number, (leaf, count) in enumerate(leaves):
             progress(f"leaf {number + 1} of {len(leaves)}")
             if leaf.variance.is_zero():
-                transform = Transform(leaf, line, self.step)
+                transform = Transform(leaf, line, self.step, progress)
                 self.missing += count * transform.missing
                 self.sizes = {key: size * transform.real(*key) ** count for key, size in self.sizes.items()}
                 if line.last:

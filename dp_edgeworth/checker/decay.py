@@ -42,6 +42,7 @@ def lively(part: Part, turn: float, sigma: arb, y: arb) -> arb:
     boxes += [(height / UPRIGHT, acb(end, (height * k / UPRIGHT).union(height * (k + 1) / UPRIGHT)))
               for k in range(UPRIGHT) for end in (low, high)]
     for length, x in boxes:
+        part.progress("a shifted contour")
         log_p, loss = part.piece.logs(x)
         log_size = log_p.real + sigma * loss.real - y * ZERO.max(loss.imag.lower())
         total += length * log_size.exp().upper() * (part.window.largest(True, x) if part.window else 1)
@@ -57,6 +58,7 @@ def spread(part: Part, cells: int, sigma: arb, y: arb) -> arb:
     """
     total, width = ZERO, (part.high - part.low) / cells
     for cell in range(cells):
+        part.progress("cells of a density")
         left, right = part.low + width * cell, part.low + width * (cell + 1)
         longer = (part.piece.loss(right) - part.piece.loss(left)).lower()
         if proved(longer > 0):

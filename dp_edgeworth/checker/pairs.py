@@ -10,25 +10,27 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from flint import arb
+from flint import arb, ctx
 
 from . import classes
-from .balls import InputError, UndecidedError, ball
+from .balls import InputError, UndecidedError, ball, working_bits
 from .certificate import ANY, COUNT, POSITIVE, SHARE, SIZE, Event, Fields, leaves, listed, number, values
 from .laws import CONSTANT, NON_PRIVATE, NOTHING, ONE, ZERO, Leaf, Piece, density
 
-MOST_LEAVES, MOST_RECORDS, MOST_ATOMS = 20_000, 10**7, classes.MOST_ATOMS
-NO_NOISE = arb("inf")
+MOST_LEAVES, MOST_RECORDS, MOST_ATOMS, MOST_BITS = 20_000, 10**7, classes.MOST_ATOMS, 128_000_000
+NO_NOISE, BETA_BITS = arb("inf"), 256  # the incomplete beta function takes minutes with thousands of bits
 
 
 def composition(tree: object, relation: str) -> list[tuple[Leaf, int]]:
     """The leaves of direction "remove" with their counts, equal ones together."""
     found: dict[str, tuple[Leaf, int]] = {}
+    numbers = 0
     for event, count in leaves(tree):
         key = json.dumps(event, sort_keys=True)
-        if key not in found and len(found) == MOST_LEAVES:
-            raise UndecidedError(f"there are more than {MOST_LEAVES} distinct leaves")
         leaf, before = found.get(key) or (leaf_of(event, relation), 0)
+        numbers += (len(leaf.atoms) + sum(len(piece.p + piece.q) for piece in leaf.pieces)) * (not before)
+        if len(found) > MOST_LEAVES or numbers * ctx.prec > MOST_BITS:
+            raise UndecidedError(f"there are more than {MOST_LEAVES} distinct leaves, or they have {MOST_BITS} bits of losses")
         found[key] = (leaf, before + count)
     return [(leaf, count) for leaf, count in found.values() if leaf is not NOTHING]
 
@@ -221,7 +223,8 @@ def truncated(relation: str, size: int, probability: float, batch: int, noise: f
 
 def binomial_tail(k: int, n: int, p: arb) -> arb:
     """P(Bin(n, p) >= k), k >= 1: the regularised incomplete beta function I_p(k, n - k + 1)."""
-    value = p.beta_lower(arb(k), arb(n - k + 1), 1) if k <= n else ZERO
+    with working_bits(min(ctx.prec, BETA_BITS)):
+        value = p.beta_lower(arb(k), arb(n - k + 1), 1) if k <= n else ZERO
     if not value.is_finite() or (k <= n and value.rel_accuracy_bits() < 40):
         raise UndecidedError("the probability of a full batch is not known accurately")
     return value

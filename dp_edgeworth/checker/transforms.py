@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ MOST_NUMBERS = 500_000_000  # nodes times terms of their densities times bits
 MOST_PANELS, MOST_ENTRIES = 4_000, 64_000_000  # entries of a matrix times bits
 RHO = 3  # of the Bernstein ellipses
 FRESH = 32  # powers of a phase are started afresh after so many multiplications
+Progress = Callable[[str], None]
 Tilt = tuple[float, float, bool]  # sigma, largest |Im s|, of the calm part?
 LEAST, MOST = 1e-300, 1e15
 HINTS: dict[str, tuple[type, float, float, Any]] = {  # kind, least, largest, default
@@ -86,8 +88,8 @@ class Part:
     """A piece from `low` to `high`, and the Q-mass `missing` beyond. Where it has no end, it is cut off `reach` beyond the components
     of Q, less for those of small weight; the window's centre is where the loss is about `split`. (In doubles: any are right.)"""
 
-    def __init__(self, piece: Piece, line: Any):
-        self.piece, places = piece, [0.0]
+    def __init__(self, piece: Piece, line: Any, progress: Progress):
+        self.piece, self.progress, places = piece, progress, [0.0]
         for a, b in piece.q:
             room = math.sqrt(max(line.reach**2 + 2 * min(float(a.mid()) + float(b.mid()) ** 2 / 2, 0.0), 1.0))
             places += [float(b.mid()) - room, float(b.mid()) + room]
@@ -122,6 +124,7 @@ class Part:
                  for sigma, _, calm in tilts]
         waiting, done = _divided(self.low, self.high, 8), []
         while waiting:
+            self.progress("a quadrature rule")
             ends = waiting.pop()
             try:
                 panel = Panel(self, *ends)
@@ -196,7 +199,7 @@ def powers(angle: arb, count: int) -> list[acb]:
 class Transform:
     """M(s) of one leaf and of its calm part, cut off as the line says; `step` is h."""
 
-    def __init__(self, leaf: Leaf, line: Any, step: arb):
+    def __init__(self, leaf: Leaf, line: Any, step: arb, progress: Progress = lambda text: None):
         self.leaf, self.line, self.step = leaf, line, step
         frequency = float(step.mid()) * line.last
         tilts: list[Tilt] = [(line.c + 1, frequency, False)]
@@ -204,7 +207,7 @@ class Transform:
             tilts += [(line.high + 1, 0.0, False), (line.low + 1, 0.0, False)]
         if line.split is not None:
             tilts += [(line.c + 1, frequency * line.rare, True), (line.calm + 1, 0.0, line.rare)]
-        self.parts = [Part(piece, line) for piece in leaf.pieces]
+        self.parts = [Part(piece, line, progress) for piece in leaf.pieces]
         self.missing = sum((part.missing for part in self.parts), ZERO)
         self.panels = [panel for part in self.parts if not part.one_exponential for panel in part.panels(line, tilts)]
         nodes = len(self.panels) * line.nodes + len(leaf.atoms)
@@ -214,6 +217,7 @@ class Transform:
         self.weights, self.losses = [p for p, _ in leaf.atoms], [(q / p).log() for p, q in leaf.atoms]
         self.calm = list(self.weights)
         for panel in self.panels:
+            progress("nodes of a quadrature rule")
             for place, weight in _legendre(line.nodes, ctx.prec):
                 self._add_node(panel.part, panel.middle + panel.radius * place, panel.radius * weight)
 
