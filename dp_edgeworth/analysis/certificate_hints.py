@@ -122,7 +122,7 @@ class Sketch:
                 above, below = log_sum(part.q, edges), log_sum(part.p, edges)
                 length = np.diff((above - below)[::4])
                 slope = np.abs(np.gradient(above - below, edges)) + 1e-300
-                logs = math.log(part.weight) + log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
+                logs = log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
                 drop = np.minimum(np.minimum(logs[:-1], logs[1:]) - 0.1 * np.abs(np.diff(logs)), np.inf)
                 floors = np.exp(drop.reshape(cells, 4).min(axis=1) - log_mass) * length
                 u = 0.5 * np.abs(length) * ys[:, None]
@@ -175,7 +175,7 @@ def _boxes(part: Density, sigma: float, height: float, centre: float, width: flo
     slopes = np.abs(np.gradient((sigma * above).real[:-2], x)) + np.abs(np.gradient(((sigma + 1.0) * below).real[:-2], x)) + np.abs(x)
     size = logs + wide * np.append(slopes, [0.0, 0.0])
     size += 0.5 * (height / width) ** 2 + special.log_ndtr((side * (z.real - centre) + wide) / width)
-    size += np.log(part.weight * np.append(2.0 * np.full(boxes, half), [height, height]))
+    size += np.log(np.append(2.0 * np.full(boxes, half), [height, height]))
     angle = np.maximum(np.sin(above.imag) - np.sin(below.imag), 0.0) * math.exp(-min(2.0 * half * steep, 5.0))
     return size, np.where(wide > 0.0, angle, 0.0)
 

@@ -64,7 +64,8 @@ def exponential_mechanism(relation: str, epsilon: float) -> Leaf:
         high, low = (1 - (t - e).exp()) / whole, (1 - (-t).exp()) / whole
         return Leaf(((high * (-t).exp(), high), (low, low * (t - e).exp())))
 
-    return Leaf(pieces=(Piece(CONSTANT, ((-e, arb(2)),), ZERO, e, -1, 2 / whole),), mirror=True, least=two_atoms,
+    scale = (2 / whole).log()
+    return Leaf(pieces=(Piece(((scale, ZERO),), ((scale - e, arb(2)),), ZERO, e, -1),), mirror=True, least=two_atoms,
                 curve=lambda c: (c + 1) * g((c + 1) * e / 2) - c * g(c * e / 2) - g(e / 2))
 
 

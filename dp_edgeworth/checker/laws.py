@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
 from .balls import UndecidedError, normal_mass, proved
 
@@ -42,6 +42,12 @@ def log_sum(terms: Terms, x: Number) -> Number:
     return top + slope * x + rest.log()
 
 
+@functools.lru_cache(maxsize=64)
+def _log_constant(bits: int, lean: bool) -> arb:
+    """log 2, or log sqrt(2 pi)."""
+    return arb(2).log() if lean else (2 * arb.pi()).log() / 2
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is."""
@@ -51,7 +57,6 @@ class Piece:
     low: arb | None = None
     high: arb | None = None
     lean: int = 0
-    weight: arb = ONE
 
     def __post_init__(self) -> None:
         """Every theorem about pieces builds on losses that increase with x."""
@@ -65,7 +70,7 @@ class Piece:
         return replace(self, p=p, q=q, low=low, high=high, lean=-self.lean)
 
     def mass(self, terms: Terms, low: arb | None, high: arb | None) -> arb:
-        """weight * int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
+        """int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
         total = ZERO
         for a, b in terms:
             slope = b + self.lean
@@ -75,16 +80,16 @@ class Piece:
                 total += a.exp() / 2 * (high - low if slope.is_zero() else ((slope * high).exp() - (slope * low).exp()) / slope)
             else:
                 raise UndecidedError("an exponential without ends has no mass here")
-        return self.weight * total
+        return total
 
     def log_base(self, x: Number) -> Number:
         """log b(x)."""
-        return x * self.lean - arb(2).log() if self.lean else -x * x / 2 - (2 * arb.pi()).log() / 2
+        return (x * self.lean if self.lean else -x * x / 2) - _log_constant(ctx.prec, self.lean != 0)
 
     def logs(self, x: Number) -> tuple[Number, Number]:
         """log of the P-density, and the loss; analytic wherever this returns."""
         below = log_sum(self.p, x)
-        return self.weight.log() + self.log_base(x) + below, log_sum(self.q, x) - below
+        return self.log_base(x) + below, log_sum(self.q, x) - below
 
     def loss(self, x: Number) -> Number:
         """l(x)."""
@@ -178,9 +183,11 @@ def _crossing(piece: Piece, epsilon: arb) -> arb:
     crossing of a symmetric pair may be exactly."""
     if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
         return piece.low
-    places = [-(arb(2) ** k) for k in range(200)], [arb(2) ** k for k in range(200)]
-    low = next((x for x in places[0] if proved(piece.loss(x) < epsilon)), ZERO) if piece.low is None else piece.low
-    high = next((x for x in places[1] if proved(piece.loss(x) > epsilon)), ZERO) if piece.high is None else piece.high
+    low, high, far = piece.low, piece.high, [arb(2) ** k for k in range(0, 200, 2)]
+    if low is None:
+        low = next((-x for x in far if proved(piece.loss(-x) < epsilon)), ZERO)
+    if high is None:
+        high = next((x for x in far if proved(piece.loss(x) > epsilon)), ZERO)
     if not proved(piece.loss(low) < epsilon) or not proved(piece.loss(high) > epsilon):
         raise UndecidedError("epsilon is too near the loss at the end of a piece")
     for _ in range(4400):

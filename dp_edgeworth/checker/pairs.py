@@ -217,8 +217,13 @@ def truncated(relation: str, size: int, probability: float, batch: int, noise: f
         raise UndecidedError(f"truncated batches of more than {MOST_RECORDS} records take too long")
     full = binomial_tail(batch, size - 1, p)
     displaced = sampled_gaussian(4 * square, binomial_tail(batch + 1, size, p) * batch / full / size, "REPLACE_ONE")
-    parts = (full, displaced), (1 - full, sampled_gaussian(square, p, relation))
-    return Leaf(pieces=tuple(replace(leaf.pieces[0], weight=w) for w, leaf in parts), mirror=relation == "REPLACE_ONE")
+    parts = ((full, displaced), (1 - full, sampled_gaussian(square, p, relation)))
+    return Leaf(pieces=tuple(_weighted(leaf.pieces[0], w) for w, leaf in parts), mirror=relation == "REPLACE_ONE")
+
+
+def _weighted(piece: Piece, weight: arb) -> Piece:
+    p, q = (tuple((a + weight.log(), b) for a, b in terms) for terms in (piece.p, piece.q))
+    return replace(piece, p=p, q=q)
 
 
 def binomial_tail(k: int, n: int, p: arb) -> arb:
