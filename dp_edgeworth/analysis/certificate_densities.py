@@ -19,7 +19,6 @@ class Density:
     p: np.ndarray
     q: np.ndarray
     lean: int
-    weight: float
     low: float
     high: float
     x: np.ndarray
@@ -39,8 +38,8 @@ class Density:
         half = 0.5 * np.diff(edges)[:, None]
         x = (edges[:-1, None] + half * (1.0 + t)).ravel()
         below = log_sum(p, x)
-        log_weight = math.log(float(piece.weight.mid())) + np.log((half * w).ravel()) + log_base(piece.lean, x).real + below.real
-        return cls(p, q, piece.lean, float(piece.weight.mid()), low, high, x, (log_sum(q, x) - below).real, log_weight)
+        log_weight = np.log((half * w).ravel()) + log_base(piece.lean, x).real + below.real
+        return cls(p, q, piece.lean, low, high, x, (log_sum(q, x) - below).real, log_weight)
 
 
 def log_base(lean: int, x: np.ndarray) -> np.ndarray:

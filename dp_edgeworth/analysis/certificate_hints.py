@@ -76,10 +76,10 @@ class Sketch:
         """The best tilt, and the log of its bound, with Renyi curves where they are smaller."""
         tilts = self.tilts
         for points in (33, 33, 0):
-            logs = _log_kappa(tilts) + 0.5 * self.variance * (tilts**2 + tilts) - tilts * epsilon
+            logs = log_kappa(tilts) + 0.5 * self.variance * (tilts**2 + tilts) - tilts * epsilon
             for count, (weights, losses), curve in zip(self.counts, self.rules, self.curves, strict=True):
                 found = special.logsumexp(weights + (tilts[:, None] + 1.0) * losses, axis=1) if len(losses) else math.inf
-                logs = logs + count * np.minimum(found, math.inf if curve is None else np.array([_curve(curve, c) for c in tilts]))
+                logs = logs + count * np.minimum(found, math.inf if curve is None else np.array([curve_value(curve, c) for c in tilts]))
             best = int(np.argmin(logs))
             if not points or not any(self.curves):
                 break
@@ -101,7 +101,7 @@ class Sketch:
         """T for which both aliases are below e^{log_target}, with the tilts (low, high) that show it; `main`: tilts and log-MGF
         without calm outcomes."""
         tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
-        sizes = _log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
+        sizes = log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
         left, right = tilts < 0.99 * c, (tilts > 1.01 * c) & (tilts < 20.0 * c)
         if not right.any() or not left.any():
             return math.inf, 0.0, 2.0 * c
@@ -122,7 +122,7 @@ class Sketch:
                 above, below = log_sum(part.q, edges), log_sum(part.p, edges)
                 length = np.diff((above - below)[::4])
                 slope = np.abs(np.gradient(above - below, edges)) + 1e-300
-                logs = math.log(part.weight) + log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
+                logs = log_base(part.lean, edges) + below + (c + 1.0) * (above - below) - np.log(slope)
                 drop = np.minimum(np.minimum(logs[:-1], logs[1:]) - 0.1 * np.abs(np.diff(logs)), np.inf)
                 floors = np.exp(drop.reshape(cells, 4).min(axis=1) - log_mass) * length
                 u = 0.5 * np.abs(length) * ys[:, None]
@@ -175,16 +175,24 @@ def _boxes(part: Density, sigma: float, height: float, centre: float, width: flo
     slopes = np.abs(np.gradient((sigma * above).real[:-2], x)) + np.abs(np.gradient(((sigma + 1.0) * below).real[:-2], x)) + np.abs(x)
     size = logs + wide * np.append(slopes, [0.0, 0.0])
     size += 0.5 * (height / width) ** 2 + special.log_ndtr((side * (z.real - centre) + wide) / width)
-    size += np.log(part.weight * np.append(2.0 * np.full(boxes, half), [height, height]))
+    size += np.log(np.append(2.0 * np.full(boxes, half), [height, height]))
     angle = np.maximum(np.sin(above.imag) - np.sin(below.imag), 0.0) * math.exp(-min(2.0 * half * steep, 5.0))
     return size, np.where(wide > 0.0, angle, 0.0)
 
 
-def _log_kappa(c: np.ndarray) -> np.ndarray:
+def log_delta(leaves: list[tuple[Leaf, int]], epsilon: float, delta: float) -> float:
+    """About log delta(epsilon), by the saddle point; `delta` says about where."""
+    sketch = Sketch(leaves, math.sqrt(2.0 * (3.0 - math.log(delta))) + 2.0, epsilon)
+    c = sketch.saddle(epsilon)
+    low, middle, high = (sketch.log_mgf(tilt) - tilt * epsilon - math.log(tilt * (tilt + 1.0)) for tilt in (0.98 * c, c, 1.02 * c))
+    return middle - 0.5 * math.log(2.0 * math.pi * max(low - 2.0 * middle + high, 1e-300) / (0.02 * c) ** 2)
+
+
+def log_kappa(c: np.ndarray) -> np.ndarray:
     return special.xlogy(c, c) - (1.0 + c) * np.log1p(c)
 
 
-def _curve(curve: Any, c: float) -> float:
+def curve_value(curve: Any, c: float) -> float:
     from dp_edgeworth.checker import UndecidedError
     from dp_edgeworth.checker.balls import ball
 
@@ -307,7 +315,7 @@ def _split_plans(
     with np.errstate(divide="ignore"):
         rare = np.flatnonzero(gauss + np.where(growth > 30.0, growth, np.log(np.expm1(np.minimum(growth, 30.0)))) <= log_target)
     if len(rare):
-        bound = _log_kappa(tilts) + sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts) - tilts * epsilon
+        bound = log_kappa(tilts) + sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts) - tilts * epsilon
         if bound.min() <= log_target:
             logs, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
             with np.errstate(divide="ignore", invalid="ignore"):

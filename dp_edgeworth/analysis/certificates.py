@@ -29,7 +29,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
-from dp_edgeworth.analysis import certificate_hints
+from dp_edgeworth.analysis import certificate_classes, certificate_hints
 from dp_edgeworth.events import serialization
 from dp_edgeworth.intervals import Interval
 
@@ -165,8 +165,14 @@ def certificate_of(
     claim = Certificate(
         json.dumps(tree), neighboring_relation.name, quantity, repr(float(given)), lower, upper, "{}", json.dumps(_versions())
     )
-    hints = _hints(claim, interval, EdgeworthIntervalAccountant(neighboring_relation).compose(event))
-    return _with_more_points(dataclasses.replace(claim, hints=json.dumps(hints)))
+    accountant = EdgeworthIntervalAccountant(neighboring_relation).compose(event)
+    found = claim
+    for merged in (False, True):  # the Renyi curves of some events as one pair, if nothing else proves the upper end
+        hints = _hints(claim, interval, accountant, merged)
+        found = _with_more_points(dataclasses.replace(claim, hints=json.dumps(hints))) if hints else found
+        if not merged and ("share" not in hints or verify(found, most_seconds=_QUICK).upper != "undecided"):
+            break
+    return found
 
 
 def _with_more_points(certificate: Certificate) -> Certificate:
@@ -212,10 +218,10 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant) -> dict[str, Any]:
+def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthIntervalAccountant, merged: bool) -> dict[str, Any]:
     """Hints for every direction that needs some; none for an event that the checker cannot read."""
     checker = _checker()
-    from dp_edgeworth.checker import balls, mechanisms, pairs
+    from dp_edgeworth.checker import balls, classes, laws, pairs
 
     hints: dict[str, Any] = {"bits": 128}
     try:
@@ -223,15 +229,20 @@ def _hints(claim: Certificate, interval: Interval, accountant: EdgeworthInterval
             leaves = pairs.composition(json.loads(claim.event), claim.neighboring_relation)
             whole, above, below = _targets(claim, interval, accountant)
             if any(leaf.least for leaf, _ in leaves):
-                hints["share"] = _share(leaves, float(claim.lower if claim.quantity == "epsilon" else claim.given))
-                members = [(leaf.least(balls.ball(hints["share"])) if leaf.least else leaf, count) for leaf, count in leaves]
-                wanted = {"remove": (leaves, above), "add": (_reversed(leaves), above), "remove member": (members, below)}
+                hints["share"] = certificate_classes.share(leaves, below.epsilon, below.delta)
+                members = certificate_classes.members(leaves, hints["share"])
+                if merged:
+                    hints["points"] = certificate_classes.curve_points(leaves, math.log(above.delta * max(above.slack, 1e-9)) - 3.0)
+                    leaves = classes.merged(leaves, hints["points"] or None, lambda text: None)
+                wanted = {"remove": (leaves, above), "add": (_reversed(leaves), above), "remove member": (members, below),
+                          "add member": (_reversed(members), below)}
             else:
                 wanted = {"remove": (leaves, whole), "add": (_reversed(leaves), whole)}
             if all(leaf.mirror for leaf, _ in leaves):
-                del wanted["add"]
+                wanted = {name: value for name, value in wanted.items() if name.startswith("remove")}
             for name, (directed, target) in wanted.items():
-                found = _direction([(leaf, count) for leaf, count in directed if leaf is not mechanisms.NOTHING], target)
+                lossy = [(leaf, count) for leaf, count in directed if leaf is not laws.NOTHING]
+                found = _direction(lossy, target, "member" not in name)
                 if found is not None:
                     hints[name] = found
                     hints["bits"] = max(hints["bits"], 32 * math.ceil((found.get("digits", 64.0) + 72.0) / 32.0))
@@ -244,19 +255,15 @@ def _reversed(leaves: Any) -> Any:
     return [(leaf.reversed(), count) for leaf, count in leaves]
 
 
-def _share(leaves: Any, epsilon: float) -> float:
-    """Which members of classes are worst about an epsilon: for one use of a selection mechanism exactly (1 + eps / range) / 2."""
-    tops = [(count, float(leaf.largest_loss())) for leaf, count in leaves if leaf.largest_loss() is not None]
-    whole = math.fsum(count * top for count, top in tops)
-    return min(0.5 + 0.5 * epsilon / whole, 1.0) if whole else 0.5
-
-
-def _direction(leaves: Any, target: _Target) -> dict[str, Any] | None:
+def _direction(leaves: Any, target: _Target, above: bool) -> dict[str, Any] | None:
     """Chernoff's bound where that is enough, otherwise a line or a lattice for both ends."""
     closed = len(leaves) == 1 and leaves[0][1] == 1 and leaves[0][0].curve is None
+    from dp_edgeworth.checker import contour
+
+    target = target._replace(delta=target.delta - float(contour.infinite_mass(leaves).mid()))
     if not leaves or target.delta <= 0.0 or not math.isfinite(target.epsilon) or closed:
         return None
-    if math.isfinite(target.ends[1]):
+    if above and math.isfinite(target.ends[1]):
         found = certificate_hints.chernoff_hint(leaves, target.ends, math.log(target.delta), min(0.3 * target.slack, 0.05))
         if found is not None or any(leaf.curve and not leaf.pieces for leaf, _ in leaves):
             return found

@@ -1,7 +1,6 @@
 """`python checker certificate.json`: exit code 0 if both ends are proved, 1 if not, 2 for bad input. Needs python-flint alone.
 
-Run as `python -m dp_edgeworth.checker`, or by the path of this folder, in which case it makes itself a package without touching the
-path.
+Run as `python -m dp_edgeworth.checker`, or by the path of this folder, which then becomes a package without touching the path.
 """
 
 from __future__ import annotations
@@ -12,48 +11,44 @@ import sys
 import time
 from typing import Any
 
-FEW_SECONDS = 3.0
 
-
-def _package() -> Any:
+def package() -> Any:
+    """This folder as a package."""
     if __package__:
         return importlib.import_module(__package__)
     folder = pathlib.Path(__file__).resolve().parent
     sys.path[:] = [place for place in sys.path if pathlib.Path(place or ".").resolve() != folder]
     found = importlib.util.spec_from_file_location("privacy_checker", folder / "__init__.py", submodule_search_locations=[str(folder)])
     assert found is not None and found.loader is not None
-    package = sys.modules["privacy_checker"] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(package)
-    return package
+    sys.modules["privacy_checker"] = module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
 class Progress:
-    """Writes to standard error, once a second, after the first few seconds."""
+    """Writes to standard error, once a second, after the first three seconds."""
 
     def __init__(self) -> None:
-        self.start = self.last = time.monotonic()
+        self.next = time.monotonic() + 3.0
 
     def __call__(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self.start > FEW_SECONDS and now - self.last > 1.0:
-            self.last = now
-            print(f"{now - self.start:6.0f} s  {text}", file=sys.stderr, flush=True)
+        if time.monotonic() > self.next:
+            self.next = time.monotonic() + 1.0
+            print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str]) -> int:
     """Checks one file."""
     try:
-        checker = _package()
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            raise ValueError("One argument must be given: the file of a certificate.")
+        checker = package()
+        with open(arguments[0], "rb") as file:
+            result = checker.verify(file.read(checker.MOST_BYTES + 1), Progress())
     except ImportError as error:
         print(f"The checker needs python-flint (pip install python-flint): {error}.", file=sys.stderr)
         return 2
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("One argument must be given: the file of a certificate.", file=sys.stderr)
-        return 2
-    try:
-        with open(arguments[0], "rb") as file:
-            result = checker.verify(file.read(checker.MOST_BYTES + 1), Progress())
-    except (OSError, checker.InputError) as error:
+    except (OSError, ValueError) as error:  # InputError is a ValueError
         print(error, file=sys.stderr)
         return 2
     print(f"upper: {result.upper}\nlower: {result.lower}", *result.reasons, sep="\n")

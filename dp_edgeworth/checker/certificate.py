@@ -19,24 +19,15 @@ from typing import Any
 
 from .balls import InputError, UndecidedError
 
-RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
-MOST_BYTES, MOST_DIGITS, MOST_USES = 16 * 2**20, 640, 10**18
-MEMBERS = {"format", "version", "event", "neighboring_relation", "quantity", "given", "lower", "upper", "hints", "made_by"}
-DECIMAL = re.compile(r"[+-]?(\d{1,400})(\.\d{0,400})?([eE][+-]?\d{1,4})?\Z")
+ANY = RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL")
+MOST_BYTES, MOST_DIGITS, MOST_USES, WHOLE = 16 * 2**20, 640, 10**18, 10**15
+CLAIM = {"format", "version", "event", "neighboring_relation", "quantity", "given", "lower", "upper"}
+MEMBERS = CLAIM | {"hints", "made_by"}
+DECIMAL = re.compile(r"[+-]?([0-9]{1,400})(\.[0-9]{0,400})?([eE][+-]?[0-9]{1,4})?\Z")
 Event = dict[str, Any]
-FIELDS: dict[str, tuple[str, ...]] = {
-    "NoOpDpEvent": (), "NonPrivateDpEvent": (), "SelfComposedDpEvent": ("event", "count"), "ComposedDpEvent": ("events",),
-    "GaussianDpEvent": ("noise_multiplier",), "SingleEpochTreeAggregationDpEvent": ("noise_multiplier", "step_counts"),
-    "PoissonSampledDpEvent": ("sampling_probability", "event"),
-    "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
-    "TruncatedSubsampledGaussianDpEvent": ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
-    "MixtureOfGaussiansDpEvent": ("standard_deviation", "sensitivities", "sampling_probs"),
-    "LaplaceDpEvent": ("noise_multiplier",), "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
-    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"), "EpsilonDeltaDpEvent": ("epsilon", "delta"),
-    "PermuteAndFlipDpEvent": ("epsilon",), "ExponentialMechanismDpEvent": ("epsilon",), "ZCDpEvent": ("rho", "xi"),
-    "RenyiDpEvent": ("orders", "values"), "ProfileDpEvent": ("epsilons", "deltas", "lower_deltas")}
-
-
+Range = tuple[type, float, float]
+Fields = dict[str, Range | list[Range] | None]  # a range, an array of numbers in it, or anything
+SIZE, SHARE, COUNT, POSITIVE = (float, 0, math.inf), (float, 0, 1), (int, 0, WHOLE), (int, 1, WHOLE)
 @dataclass(frozen=True)
 class Claim:
     """`lower` <= quantity <= `upper` at `given`; an upper end None claims nothing."""
@@ -60,9 +51,9 @@ def read(text: str | bytes) -> Claim:
         raise InputError(f"A certificate must be JSON, not nested too deeply. Found: {str(error)[:100]}.") from None
     if not isinstance(data, dict) or (data.get("format"), repr(data.get("version"))) != ("dp-edgeworth-certificate", "1"):
         raise InputError("A certificate must have the format `dp-edgeworth-certificate` and the version 1.")
-    if data.keys() - MEMBERS or (MEMBERS - {"hints", "made_by"}) - data.keys():
+    if data.keys() - MEMBERS or CLAIM - data.keys():
         raise InputError(f"A certificate must have the members {', '.join(sorted(MEMBERS))}. Found {str(sorted(data))[:300]}.")
-    relation, quantity, hints = data["neighboring_relation"], data["quantity"], data.get("hints", {})
+    relation, quantity, hints = data["neighboring_relation"], data["quantity"], data.get("hints")
     for name, allowed in (("neighboring_relation", RELATIONS), ("quantity", ("epsilon", "delta"))):
         if data[name] not in allowed:
             raise InputError(f"`{name}` must be one of {', '.join(allowed)}. Found {found(data[name])}.")
@@ -105,25 +96,30 @@ def _fraction(text: object, name: str) -> Fraction:
 # ---- the event tree ----
 
 
-def field(event: Event, name: str, low: float, high: float = math.inf, whole: bool = False) -> Any:
-    """A number in [low, high], an integer where `whole`; "inf" is allowed where high is infinite."""
-    value = math.inf if event.get(name) == "inf" else event.get(name)
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not low <= value <= high:
-        kind = "an integer" if whole else "a number"
-        raise InputError(f"`{name}` of `{event.get('type')}` must be {kind} in [{low}, {high}]. Found {found(value)}.")
+def values(event: Event, fields: Fields) -> list[Any]:
+    """The fields of an event, which has no others, each in its range; a field without a range as it is."""
+    unknown = sorted(event.keys() - {"type", *fields})
+    if unknown:
+        raise InputError(f"`{event['type']}` must have the fields {', '.join(fields)}. Found {found(unknown[0])}.")
+    return [event.get(name) if limits is None
+            else [number(event, name, limits[0], value) for value in listed(event, name)] if isinstance(limits, list)
+            else number(event, name, limits, event.get(name)) for name, limits in fields.items()]
+
+
+def number(event: Event, name: str, limits: Range, value: Any) -> Any:
+    """A number within limits, an integer where that is its kind; "inf" is allowed where there is no largest one."""
+    (kind, low, high), value = limits, math.inf if value == "inf" else value
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)) or not low <= value <= high:
+        words = "an integer" if kind is int else "a number"
+        raise InputError(f"`{name}` of `{event['type']}` must be {words} in [{low}, {high}]. Found {found(value)}.")
     return value
-
-
-def numbers(event: Event, name: str, low: float, high: float = math.inf, whole: bool = False) -> list[Any]:
-    """An array of such numbers."""
-    return [field({"type": event["type"], name: value}, name, low, high, whole) for value in listed(event, name)]
 
 
 def listed(event: Event, name: str) -> list[Any]:
     value = event.get(name)
     value = value["tuple"] if isinstance(value, dict) and set(value) == {"tuple"} else value
     if not isinstance(value, list):
-        raise InputError(f"`{name}` of `{event.get('type')}` must be an array. Found {found(value)}.")
+        raise InputError(f"`{name}` of `{event['type']}` must be an array. Found {found(value)}.")
     return value
 
 
@@ -134,14 +130,13 @@ def leaves(tree: object) -> Iterator[tuple[Event, int]]:
         event, count = waiting.pop()
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise InputError(f"An event must be an object with a `type`. Found {found(event)}.")
-        unknown = sorted(event.keys() - {"type", *FIELDS.get(event["type"], event)})
-        if unknown:
-            raise InputError(f"`{event['type']}` must have no other fields than {FIELDS[event['type']]}. Found {found(unknown[0])}.")
         if count > MOST_USES:
             raise UndecidedError(f"a leaf is used more than {MOST_USES} times")
         if event["type"] == "SelfComposedDpEvent":
-            waiting.append((event.get("event"), count * field(event, "count", 1, 10**15, whole=True)))
+            inner, times = values(event, {"event": None, "count": POSITIVE})
+            waiting.append((inner, count * times))
         elif event["type"] == "ComposedDpEvent":
+            values(event, {"events": None})
             waiting += [(part, count) for part in reversed(listed(event, "events"))]
         elif event["type"] != "NoOpDpEvent":
             yield event, count

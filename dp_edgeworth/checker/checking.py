@@ -19,15 +19,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from flint import arb
 
 from .balls import InputError, UndecidedError, ball, proved, working_bits
 from .certificate import Claim, read
+from .classes import merged
 from .contour import Counted, delta_bounds, infinite_mass, largest_sum
-from .laws import ONE, ZERO, Leaf, delta_of_one, density
-from .mechanisms import NON_PRIVATE, NOTHING
+from .laws import NON_PRIVATE, NOTHING, ONE, ZERO, Leaf, delta_of_one, density
 from .pairs import composition
 from .transforms import validated
 
@@ -53,14 +52,10 @@ class Verification:
 
 
 def verify(certificate: str | bytes, progress: Progress = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
-    """Checks a certificate; InputError if it is none."""
-    return check(read(certificate), progress, most_seconds)
-
-
-def check(claim: Claim, progress: Progress = lambda text: None, most_seconds: float = MOST_SECONDS) -> Verification:
-    """Checks a claim. It takes at most about `most_seconds`, and then is undecided."""
-    start, bits = time.monotonic(), claim.hints.get("bits")
-    bits = bits if type(bits) is int and 64 <= bits <= 4096 else 128
+    """Checks a certificate; InputError if it is none. It takes at most about `most_seconds`, and then is undecided."""
+    start, claim = time.monotonic(), read(certificate)
+    hinted = claim.hints.get("bits")
+    bits = hinted if type(hinted) is int and 64 <= hinted <= 4096 else 128
 
     def watched(text: str) -> None:
         if time.monotonic() - start > most_seconds:
@@ -81,51 +76,43 @@ def check(claim: Claim, progress: Progress = lambda text: None, most_seconds: fl
 
 def _ends(claim: Claim, progress: Progress) -> tuple[str, str, list[str]]:
     """The verdicts on both ends, and the reasons."""
-    leaves, share = composition(claim.event, claim.relation), claim.hints.get("share")
+    leaves, share, reasons = composition(claim.event, claim.relation), claim.hints.get("share"), []
     member = ball(share) if isinstance(share, float) and 0 <= share <= 1 else ONE / 2
     above = claim.lower if claim.upper is None else claim.upper
-    epsilons, (high, low) = [ball(above), ball(claim.lower)], [ball(claim.given)] * 2
-    if claim.quantity == "delta":
-        epsilons, (high, low) = [ball(claim.given)] * 2, [ball(above), ball(claim.lower)]
+    ends, given = [ball(above), ball(claim.lower)], [ball(claim.given)] * 2
+    epsilons, (high, low) = (ends, given) if claim.quantity == "epsilon" else (given, ends)
     sides: list[Bounds] = []
-    reasons: list[str] = []
     for name in ("remove", "add")[: 1 if all(leaf.mirror for leaf, _ in leaves) else 2]:
         directed = [(leaf if name == "remove" else leaf.reversed(), count) for leaf, count in leaves]
-        found = _bounds(name, directed, epsilons, claim.hints, progress, reasons)
-        if any(leaf.least for leaf, _ in directed):
-            members = [(leaf.least(member) if leaf.least else leaf, count) for leaf, count in directed]
-            least = _bounds(f"{name} member", members, epsilons, claim.hints, progress, reasons)
-            found = [(low, high) for (low, _), (_, high) in zip(least, found, strict=True)]
-        sides.append(found)
+        members = [(leaf.least(member) if leaf.least else leaf, count) for leaf, count in directed]
+        asked = {name: directed, f"{name} member": members} if any(leaf.least for leaf, _ in directed) else {name: directed}
+        answers = [_bounds(some, epsilons, claim.hints.get(key), claim.hints.get("points"), progress) for key, some in asked.items()]
+        reasons += [f"{key}: {how}." for key, (how, _) in zip(asked, answers, strict=True)]
+        found, least = answers[0][1], answers[-1][1]
+        sides.append([(below, above) for (below, _), (_, above) in zip(least, found, strict=True)])
+    upper = REFUTED if any(proved(side[0][0] > high) for side in sides) else UNDECIDED
+    upper = PROVED if all(proved(side[0][1] <= high) for side in sides) else upper
     strict = claim.quantity == "epsilon"
-    upper = REFUTED if any(proved(side[0][0] > high) for side in sides) else _verdict(all(proved(side[0][1] <= high) for side in sides))
-    lower = _verdict(any(proved(side[1][0] > low if strict else side[1][0] >= low) for side in sides))
-    if lower != PROVED and all(proved(side[1][1] <= low if strict else side[1][1] < low) for side in sides):
-        lower = REFUTED
+    lower = REFUTED if all(proved(side[1][1] <= low if strict else side[1][1] < low) for side in sides) else UNDECIDED
+    lower = PROVED if any(proved(side[1][0] > low if strict else side[1][0] >= low) for side in sides) else lower
     nothing = claim.upper is None or (claim.quantity == "delta" and claim.upper >= 1)
     return PROVED if nothing else upper, PROVED if claim.lower == 0 else lower, reasons
 
 
-def _verdict(good: bool) -> str:
-    return PROVED if good else UNDECIDED
-
-
-def _bounds(name: str, leaves: Counted, epsilons: list[arb], hints: dict[str, Any], progress: Progress, reasons: list[str]) -> Bounds:
-    """Bounds of delta at every epsilon in one direction; 0 and 1 where nothing is proved. Adds a sentence to the reasons."""
-    leaves = [(leaf, count) for leaf, count in leaves if leaf is not NOTHING]
-    if any(leaf is NON_PRIVATE for leaf, _ in leaves):
-        reasons.append(f"{name}: not private, delta is 1.")
-        return [(ONE, ONE)] * len(epsilons)
-    infinite, top = infinite_mass(leaves), largest_sum(leaves)
-    beyond = [top is not None and proved(top <= epsilon) for epsilon in epsilons]
-    below = [epsilon for epsilon, over in zip(epsilons, beyond, strict=True) if not over]
+def _bounds(leaves: Counted, epsilons: list[arb], hint: object, points: object, progress: Progress) -> tuple[str, Bounds]:
+    """How, and bounds of delta at every epsilon in one direction; 0 and 1 where nothing is proved."""
     try:
-        how, found = _transformed(leaves, below, hints.get(name), progress) if below else ("no finite loss exceeds epsilon", [])
+        leaves = [(leaf, count) for leaf, count in merged(leaves, points, progress) if leaf is not NOTHING]
+        if any(leaf is NON_PRIVATE for leaf, _ in leaves):
+            return "not private, delta is 1", [(ONE, ONE)] * len(epsilons)
+        infinite, top = infinite_mass(leaves), largest_sum(leaves)
+        beyond = [not leaves or (top is not None and proved(top <= epsilon)) for epsilon in epsilons]
+        below = [epsilon for epsilon, over in zip(epsilons, beyond, strict=True) if not over]
+        how, found = _transformed(leaves, below, hint, progress) if below else ("no finite loss exceeds epsilon", [])
     except UndecidedError as error:
-        how, found = f"undecided, as {error}", [(ZERO, ONE)] * len(below)
-    reasons.append(f"{name}: {how}.")
-    others = iter(found)
-    return [(infinite.lower(), infinite.upper()) if over else next(others) for over in beyond]
+        return f"undecided, as {error}", [(ZERO, ONE)] * len(epsilons)
+    known = iter(found)
+    return how, [(infinite.lower(), infinite.upper()) if over else next(known) for over in beyond]
 
 
 def _transformed(leaves: Counted, epsilons: list[arb], hint: object, progress: Progress) -> tuple[str, Bounds]:

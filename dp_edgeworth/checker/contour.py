@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from .balls import UndecidedError, ball, kappa, proved
 from .decay import bound
-from .laws import ONE, ZERO, Leaf
-from .transforms import Transform
+from .laws import ZERO, Leaf
+from .transforms import Transform, powers
 
 Counted = list[tuple[Leaf, int]]
+MOST_BITS = 100_000_000  # points of a line times bits
 
 
 def largest_sum(leaves: Counted) -> arb | None:
@@ -48,11 +49,12 @@ def delta_bounds(leaves: Counted, line: Any, epsilons: list[arb], progress: Call
     sums, infinite = Contour(leaves, line, progress), infinite_mass(leaves)
     found = []
     for epsilon in epsilons:
-        low, high = ZERO, sums.chernoff(line.c, epsilon) + sums.missing if not line.last else ONE
         if line.last:
             middle, cut = sums.trapezoid(epsilon), sums.cut(epsilon)
             low = middle - cut - sums.alias(epsilon) - sums.price(epsilon)
             high = middle + cut + sums.calm(epsilon) + sums.missing
+        else:
+            low, high = ZERO, sums.chernoff(line.c, False, epsilon) + sums.missing
         found.append(((infinite + low).lower(), (infinite + high).upper()))
     return found
 
@@ -61,55 +63,58 @@ class Contour:
     """F on the line, and the bounds of everything that the finite sum leaves out."""
 
     def __init__(self, leaves: Counted, line: Any, progress: Callable[[str], None]):
-        self.line, self.c, self.lattice = line, ball(line.c), leaves[0][0].lattice if line.lattice else None
-        variance = sum((count * leaf.variance for leaf, count in leaves), ZERO)
-        self.square = variance + ball(line.tau) ** 2
+        self.line, self.c, self.step, self.lattice = line, ball(line.c), ball(line.step), None
+        self.square = sum((count * leaf.variance for leaf, count in leaves), ZERO) + ball(line.tau) ** 2
         self.top = largest_sum(leaves) if not line.tau else None
-        self.step = ball(line.step)
         if line.lattice:
-            if self.lattice is None or len(leaves) != 1 or not line.last or line.tau or line.rare:
+            places = leaves[0][0].lattice
+            if places is None or len(leaves) != 1 or not line.last or line.tau or line.rare:
                 raise UndecidedError("a sum over a lattice needs one leaf whose losses are on one")
-            self.start, self.spacing = leaves[0][1] * self.lattice[0], self.lattice[1]
-            self.step = arb.pi() / (line.last * self.spacing)
-        self.z = [acb(self.c, j * self.step) for j in range(line.last + 1)]
-        self.f = [(self.square * (z * z + z) / 2).exp() for z in self.z]
-        calm, self.y = list(self.f), self.step * line.last
-        self.sizes: dict[tuple[float, bool], arb] = {}
-        self.missing, self.largest = ZERO, (-self.square * self.y**2 / 2).exp() * self._gaussian(line.c)
+            self.lattice = leaves[0][1] * places[0], places[1]
+            self.step = arb.pi() / (line.last * places[1])
+        if line.last * ctx.prec > MOST_BITS:
+            raise UndecidedError(f"a line of {line.last + 1} points would need too much memory with {ctx.prec} bits")
+        self.y, self.z = self.step * line.last, [acb(self.c, j * self.step) for j in range(line.last + 1)]
+        self.f = [acb(1) if self.square.is_zero() else (self.square * (z * z + z) / 2).exp() for z in self.z]
+        self._multiply(leaves, progress)
+
+    def _multiply(self, leaves: Counted, progress: Callable[[str], None]) -> None:
+        """All leaves into F (less its calm part), E[e^{tilt Y}] at every tilt that is used, `missing`, and `largest` of `envelope`."""
+        line, calm, bounds = self.line, list(self.f), self._gaussian(self.c)
+        tilts = (line.low, line.high) if line.last else (line.c,)
+        wanted = [(tilt, False) for tilt in tilts] + [(tilt, True) for tilt in (*tilts, line.c, line.calm) if line.rare]
+        self.sizes, self.missing = {(tilt, part): self._gaussian(ball(tilt)) for tilt, part in wanted}, ZERO
         for number, (leaf, count) in enumerate(leaves):
             progress(f"leaf {number + 1} of {len(leaves)}")
             if leaf.variance.is_zero():
-                transform = Transform(leaf, line, self.step)
+                transform = Transform(leaf, line, self.step, progress)
                 self.missing += count * transform.missing
-                self._add_sizes(transform, count)
+                self.sizes = {key: size * transform.real(*key) ** count for key, size in self.sizes.items()}
                 if line.last:
                     self.f = [f * value**count for f, value in zip(self.f, transform.values(), strict=True)]
-                    self.largest *= bound(transform) ** count
+                    bounds *= bound(transform) ** count
                 if line.rare:
                     calm = [f * value**count for f, value in zip(calm, transform.values(calm=True), strict=True)]
         if line.rare:
             self.f = [f - g for f, g in zip(self.f, calm, strict=True)]
-            self.largest -= (-self.square * self.y**2 / 2).exp() * self.size(line.c, True)
+            bounds -= self.sizes[line.c, True]
+        self.largest = (-self.square * self.y**2 / 2).exp() * bounds
 
-    def _gaussian(self, tilt: float) -> arb:
+    def _gaussian(self, tilt: arb) -> arb:
         """e^{(V + t)(c^2 + c) / 2}."""
-        return (self.square * (ball(tilt) ** 2 + ball(tilt)) / 2).exp()
+        return (self.square * (tilt**2 + tilt) / 2).exp()
 
-    def _add_sizes(self, transform: Transform, count: int) -> None:
-        """The products of M(tilt + 1)^m at every tilt that is used."""
-        line = self.line
-        wanted = [(line.c, False)] if not line.last else [(line.low, False), (line.high, False)]
-        wanted += [(tilt, True) for tilt in (line.low, line.high, line.c, line.calm) if line.rare]
-        for tilt, calm in dict.fromkeys(wanted):
-            self.sizes[tilt, calm] = self.sizes.get((tilt, calm), ONE) * transform.real(tilt, calm) ** count
+    def _exponentials(self, x: arb) -> list[acb]:
+        """e^{-z_j x}."""
+        return [(-self.c * x).exp() * phase for phase in powers(-self.step * x, len(self.z))]
 
-    def size(self, tilt: float, calm: bool = False) -> arb:
-        """E[e^{tilt Y}], smoothing included."""
-        return self.sizes.get((tilt, calm), ONE) * self._gaussian(tilt)
+    def _halved(self, terms: list[acb]) -> arb:
+        """(h / pi) [Re f(z_0) / 2 + sum_{j=1}^J Re f(z_j)]."""
+        return (sum(terms, acb(0)) - terms[0] / 2).real * self.step / arb.pi()
 
-    def chernoff(self, tilt: float, epsilon: arb, calm: bool = False) -> arb:
+    def chernoff(self, tilt: float, calm: bool, epsilon: arb) -> arb:
         """G of the measure, or of the calm one, at most kappa(c) E[e^{c (Y - eps)}]."""
-        return (kappa(ball(tilt)) * self.size(tilt, calm) * (-ball(tilt) * epsilon).exp()).upper()
+        return kappa(ball(tilt)) * self.sizes[tilt, calm] * (-ball(tilt) * epsilon).exp()
 
     def trapezoid(self, epsilon: arb) -> arb:
         """S = (h / pi) [Re f(z_0) / 2 + sum_{j=1}^J Re f(z_j)],   f(z) = F(z) e^{-z eps} / (z (z + 1)).
@@ -123,15 +128,16 @@ class Contour:
         e^{ckT} where Y = y + k T with an integer k, otherwise 0; so (1/N) sum_{j < N} f(z_j) / g = sum_k e^{ckT} G(eps + kT).
         """
         if self.lattice is None:
-            terms = [f * (-z * epsilon).exp() / (z * (z + 1)) for f, z in zip(self.f, self.z, strict=True)]
-            return (terms[0] / 2 + sum(terms[1:], acb(0))).real * self.step / arb.pi()
-        number, g = ((epsilon - self.start) / self.spacing).floor().unique_fmpz(), self.spacing
+            return self._halved([f * e / (z * (z + 1)) for f, e, z in zip(self.f, self._exponentials(epsilon), self.z, strict=True)])
+        start, g = self.lattice
+        number = ((epsilon - start) / g).floor().unique_fmpz()
         if number is None:
             raise UndecidedError("epsilon is too near a point of the lattice")
-        y = self.start + (int(number) + 1) * g
-        terms = [f * g * ((-z * y).exp() / (1 - (-z * g).exp()) - (epsilon - (z + 1) * y).exp() / (1 - (-(z + 1) * g).exp()))
-                 for f, z in zip(self.f, self.z, strict=True)]
-        return (sum(terms, acb(0)) - (terms[0] + terms[-1]) / 2).real * self.step / arb.pi()
+        y = start + (int(number) + 1) * g
+        less, terms = (epsilon - y).exp(), []
+        for f, e, one in zip(self.f, self._exponentials(y), self._exponentials(g), strict=True):
+            terms.append(f * g * e * (1 / (1 - one) - less / (1 - one * (-g).exp())))
+        return self._halved([*terms[:-1], terms[-1] / 2])
 
     def envelope(self, epsilon: arb) -> arb:
         """E with |e^{-z eps} F(z)| <= E for Re z = c, Im z >= y.
@@ -155,8 +161,8 @@ class Contour:
         period, total = 2 * arb.pi() / self.step, ZERO
         for tilt in (self.line.low, self.line.high):
             if tilt < self.line.c or self.top is None or not proved(epsilon + period >= self.top):
-                size = self.size(tilt) - (self.size(tilt, True) if self.line.rare else ZERO)
-                total += kappa(ball(tilt)) * size * (-ball(tilt) * epsilon).exp() / (abs(ball(tilt) - self.c) * period).expm1()
+                bound = self.chernoff(tilt, False, epsilon) - (self.chernoff(tilt, True, epsilon) if self.line.rare else ZERO)
+                total += bound / (abs(ball(tilt) - self.c) * period).expm1()
         return total.upper()
 
     def price(self, epsilon: arb) -> arb:
@@ -170,10 +176,9 @@ class Contour:
         if not self.line.tau:
             return ZERO
         t = ball(self.line.tau) ** 2
-        terms = [f * (-z * epsilon).exp() for f, z in zip(self.f, self.z, strict=True)]
-        total = (terms[0] / 2 + sum(terms[1:], acb(0))).real * self.step / arb.pi()
+        total = self._halved([f * e for f, e in zip(self.f, self._exponentials(epsilon), strict=True)])
         return (t * (t / 8).exp() * (total + self.envelope(epsilon) / (arb.pi() * t * self.y))).upper()
 
     def calm(self, epsilon: arb) -> arb:
         """G of the calm parts alone, which `rare` left out."""
-        return self.chernoff(self.line.calm, epsilon, True) if self.line.rare else ZERO
+        return self.chernoff(self.line.calm, True, epsilon) if self.line.rare else ZERO

@@ -7,9 +7,9 @@ import math
 
 from flint import acb, arb
 
-from .balls import UndecidedError, ball, proved
-from .laws import ZERO, Piece, log_sum
-from .transforms import Rule, Transform, ends, height_of
+from .balls import ball, proved
+from .laws import ZERO, Piece
+from .transforms import Part, Transform
 
 MOST_BOXES, UPRIGHT, PARTS = 2000, 12, 4
 
@@ -18,52 +18,51 @@ def bound(transform: Transform) -> arb:
     """Upper bound of |M(c + 1 + iv)| for all v >= J h: the calm part and the bound of the lively one, or M(c + 1) less its spread."""
     line, y = transform.line, transform.step * transform.line.last
     sigma, total = ball(line.c) + 1, transform.real(line.c, line.split is not None)
-    for rule in transform.rules:
-        if rule.window is not None:
-            total += lively(rule, line.turn, sigma, y)
-    for piece in transform.leaf.pieces if line.cells else ():
-        total -= spread(piece, ends(piece, line), line.cells, sigma, y)
+    for part in transform.parts:
+        if part.window is not None:
+            total += lively(part, line.turn, sigma, y)
+        if line.cells:
+            total -= spread(part, line.cells, sigma, y)
     return total.upper()
 
 
-def lively(rule: Rule, turn: float, sigma: arb, y: arb) -> arb:
+def lively(part: Part, turn: float, sigma: arb, y: arb) -> arb:
     """B with |lively part of M(sigma + iv)| <= B for all v >= y.
 
     Theorem. f(x) = b(x) S_P(x) e^{s l(x)} w(x), s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral
-    along the real side is that along the three others. Let the slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn
+    along the real side is that along the three others. The slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn
     < pi. Then every term of S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l =
     arg S_Q - arg S_P >= 0, and |e^{s l}| = e^{sigma Re l - v Im l} does not increase with v. Boxes cover the three sides; `log_sum` has
     the arguments that are meant: its own differ from them by a multiple of 2 pi, and by less than turn + pi/2.
     """
-    piece, window, height = rule.piece, rule.window, height_of(rule.piece, turn)
-    if window is None or not all(proved(b >= 0) for _, b in piece.q) or not all(proved(b <= 0) for _, b in piece.p):
-        raise UndecidedError("a split needs losses that increase with x")
-    count = min(max(64, math.ceil(6 * turn * float((rule.high - rule.low) / height))), MOST_BOXES)
-    width, total = (rule.high - rule.low) / count, ZERO
-    boxes = [(width, acb((rule.low + k * width).union(rule.low + (k + 1) * width), height)) for k in range(count)]
+    low, high, height = part.low, part.high, part.height
+    count = min(max(64, math.ceil(6 * turn * float((high - low) / height))), MOST_BOXES)
+    width, total = (high - low) / count, ZERO
+    boxes = [(width, acb((low + k * width).union(low + (k + 1) * width), height)) for k in range(count)]
     boxes += [(height / UPRIGHT, acb(end, (height * k / UPRIGHT).union(height * (k + 1) / UPRIGHT)))
-              for k in range(UPRIGHT) for end in (rule.low, rule.high)]
+              for k in range(UPRIGHT) for end in (low, high)]
     for length, x in boxes:
-        below = log_sum(piece.p, x)
-        loss = log_sum(piece.q, x) - below
-        log_size = (piece.log_base(x) + below).real + sigma * loss.real - y * ZERO.max(loss.imag.lower())
-        total += length * piece.weight * log_size.exp().upper() * window.largest(True, x.real.lower(), x.real.upper(), x.imag.upper())
+        part.progress("a shifted contour")
+        log_p, loss = part.piece.logs(x)
+        log_size = log_p.real + sigma * loss.real - y * ZERO.max(loss.imag.lower())
+        total += length * log_size.exp().upper() * (part.window.largest(True, x) if part.window else 1)
     return total.upper()
 
 
-def spread(piece: Piece, places: tuple[arb, arb], cells: int, sigma: arb, y: arb) -> arb:
-    """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several pieces, the D add up.
+def spread(part: Part, cells: int, sigma: arb, y: arb) -> arb:
+    """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several parts, the D add up.
 
     Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r
     - k l') + k |int l' e^{ivl}| = int r - k d (1 - |sinc(v d / 2)|), and |sinc| <= `sinc_sup`, which does not increase. All else
     has modulus at most its value at v = 0.
     """
-    (low, high), total = places, ZERO
+    total, width = ZERO, (part.high - part.low) / cells
     for cell in range(cells):
-        left, right = (low + (high - low) * j / cells for j in (cell, cell + 1))
-        longer = (piece.loss(right) - piece.loss(left)).lower()
+        part.progress("cells of a density")
+        left, right = part.low + width * cell, part.low + width * (cell + 1)
+        longer = (part.piece.loss(right) - part.piece.loss(left)).lower()
         if proved(longer > 0):
-            total += floor(piece, left, right, sigma) * longer * (1 - sinc_sup(y * longer / 2))
+            total += floor(part.piece, left, right, sigma) * longer * (1 - sinc_sup(y * longer / 2))
     return total.lower()
 
 
@@ -72,9 +71,8 @@ def floor(piece: Piece, low: arb, high: arb, sigma: arb) -> arb:
     floors = []
     for k in range(PARTS):
         x = (low + (high - low) * k / PARTS).union(low + (high - low) * (k + 1) / PARTS)
-        below = log_sum(piece.p, x)
-        log_size = piece.log_base(x) + below + sigma * (log_sum(piece.q, x) - below)
-        floors.append((piece.weight * log_size.exp() / piece.slope(x).abs_upper()).lower())
+        log_p, loss = piece.logs(x)
+        floors.append(((log_p + sigma * loss).exp() / piece.slope(x).abs_upper()).lower())
     return ZERO.max(functools.reduce(arb.min, floors))
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
 from .balls import UndecidedError, normal_mass, proved
 
@@ -42,6 +42,12 @@ def log_sum(terms: Terms, x: Number) -> Number:
     return top + slope * x + rest.log()
 
 
+@functools.lru_cache(maxsize=64)
+def _log_constant(bits: int, lean: bool) -> arb:
+    """log 2, or log sqrt(2 pi)."""
+    return arb(2).log() if lean else (2 * arb.pi()).log() / 2
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is."""
@@ -51,7 +57,11 @@ class Piece:
     low: arb | None = None
     high: arb | None = None
     lean: int = 0
-    weight: arb = ONE
+
+    def __post_init__(self) -> None:
+        """Every theorem about pieces builds on losses that increase with x."""
+        if not all(proved(b <= 0) for _, b in self.p) or not all(proved(b >= 0) for _, b in self.q):
+            raise UndecidedError("the losses of a piece are not known to increase")
 
     def reversed(self) -> Piece:
         """(Q, P), reflected: x -> -x turns the sign of all slopes, so that the loss increases again."""
@@ -60,24 +70,29 @@ class Piece:
         return replace(self, p=p, q=q, low=low, high=high, lean=-self.lean)
 
     def mass(self, terms: Terms, low: arb | None, high: arb | None) -> arb:
-        """weight * int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
-        total = arb(0)
+        """int b S dx from low to high (None: infinite). Normal: e^{a + b^2/2} P(low - b < N < high - b), else exponentials."""
+        total = ZERO
         for a, b in terms:
+            slope = b + self.lean
             if not self.lean:
                 total += (a + b * b / 2).exp() * normal_mass(*(None if end is None else end - b for end in (low, high)))
+            elif low is not None and high is not None:
+                total += a.exp() / 2 * (high - low if slope.is_zero() else ((slope * high).exp() - (slope * low).exp()) / slope)
             else:
-                assert low is not None and high is not None
-                slope = b + self.lean
-                flat = high - low if slope.is_zero() else ((slope * high).exp() - (slope * low).exp()) / slope
-                total += a.exp() * flat / 2
-        return self.weight * total
+                raise UndecidedError("an exponential without ends has no mass here")
+        return total
 
     def log_base(self, x: Number) -> Number:
         """log b(x)."""
-        return x * self.lean - arb(2).log() if self.lean else -x * x / 2 - (2 * arb.pi()).log() / 2
+        return (x * self.lean if self.lean else -x * x / 2) - _log_constant(ctx.prec, self.lean != 0)
+
+    def logs(self, x: Number) -> tuple[Number, Number]:
+        """log of the P-density, and the loss; analytic wherever this returns."""
+        below = log_sum(self.p, x)
+        return self.log_base(x) + below, log_sum(self.q, x) - below
 
     def loss(self, x: Number) -> Number:
-        """l(x), analytic wherever this returns."""
+        """l(x)."""
         return log_sum(self.q, x) - log_sum(self.p, x)
 
     def slope(self, x: arb) -> arb:
@@ -137,6 +152,10 @@ class Leaf:
         return None if None in tops or not tops else functools.reduce(arb.max, tops)  # type: ignore[arg-type]
 
 
+NON_PRIVATE = Leaf(infinite=ONE, lost=ONE, mirror=True)
+NOTHING = Leaf(mirror=True)
+
+
 def density(square: arb) -> Piece:
     """N(0, 1) against N(mu, 1), mu^2 = square: dQ/dP = e^{mu x - mu^2/2}."""
     return Piece(CONSTANT, ((-square / 2, square.sqrt()),))
@@ -151,7 +170,7 @@ def delta_of_one(leaf: Leaf, epsilon: arb) -> arb:
     for p, q in leaf.atoms:
         total += ZERO.max(q - scale * p)
     for piece in leaf.pieces:
-        start, top = None, piece.top()
+        top = piece.top()
         if top is None or not proved(top <= epsilon):
             start = _crossing(piece, epsilon)
             total += piece.mass(piece.q, start, piece.high) - scale * piece.mass(piece.p, start, piece.high)
@@ -164,8 +183,11 @@ def _crossing(piece: Piece, epsilon: arb) -> arb:
     crossing of a symmetric pair may be exactly."""
     if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
         return piece.low
-    low = piece.low if piece.low is not None else _outwards(arb(-1), lambda x: proved(piece.loss(x) < epsilon))
-    high = piece.high if piece.high is not None else _outwards(arb(1), lambda x: proved(piece.loss(x) > epsilon))
+    low, high, far = piece.low, piece.high, [arb(2) ** k for k in range(0, 200, 2)]
+    if low is None:
+        low = next((-x for x in far if proved(piece.loss(-x) < epsilon)), ZERO)
+    if high is None:
+        high = next((x for x in far if proved(piece.loss(x) > epsilon)), ZERO)
     if not proved(piece.loss(low) < epsilon) or not proved(piece.loss(high) > epsilon):
         raise UndecidedError("epsilon is too near the loss at the end of a piece")
     for _ in range(4400):
@@ -178,12 +200,3 @@ def _crossing(piece: Piece, epsilon: arb) -> arb:
         else:
             break
     return low.union(high)
-
-
-def _outwards(x: arb, passed: Callable[[arb], bool]) -> arb:
-    """The first of x, 2x, 4x, ... that is past epsilon, if it comes soon."""
-    for _ in range(200):
-        if passed(x):
-            break
-        x = 2 * x
-    return x

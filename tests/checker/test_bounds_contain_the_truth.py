@@ -14,7 +14,7 @@ from flint import acb, arb
 from comparisons import exact
 from dp_edgeworth.checker import contour, decay, laws, pairs
 from dp_edgeworth.checker.balls import ball, working_bits
-from dp_edgeworth.checker.transforms import Rule, Transform, validated
+from dp_edgeworth.checker.transforms import Transform, validated
 
 EVENT = {
     "type": "SelfComposedDpEvent",
@@ -99,11 +99,11 @@ def moment(s, weight=lambda x: 1, low=-12, high=13):
 def test_a_coarse_rule_knows_its_error(nodes):
     """A few nodes on wide panels: the sum alone is wrong in the 6th digit, the ball contains the integral."""
     with working_bits(128), mp.workdps(30):
-        line = validated({**FINE, "reach": 10.0, "nodes": nodes, "digits": 8.0})
-        rule = Rule(sampled().pieces[0], line, [(2.5, 2.0, False)])
-        for sigma, value in ((2.5, rule.real(ball(2.5))), (0.5, rule.real(ball(0.5)))):
-            assert value.contains(arb(mp.nstr(moment(mp.mpf(sigma), low=-10, high=11), 25)))
-        for j, value in enumerate(rule.line(ball(2.5), arb(1), 2)):
+        line = validated({**FINE, "step": 1.0, "last": 2, "reach": 10.0, "nodes": nodes, "digits": 8.0})
+        transform = Transform(sampled(), line, ball(line.step))
+        for tilt in (1.5, -0.5):
+            assert transform.real(tilt).contains(arb(mp.nstr(moment(mp.mpf(tilt) + 1, low=-10, high=11), 25)))
+        for j, value in enumerate(transform.values()):
             wanted = moment(mp.mpc(2.5, j), low=-10, high=11)
             assert value.real.overlaps(arb(mp.nstr(wanted.real, 25))) and value.imag.overlaps(arb(mp.nstr(wanted.imag, 25)))
 
@@ -117,23 +117,23 @@ def test_the_lively_part_is_below_its_bound(direction, below, reach):
         leaf, split = sampled(direction), 0.1 if direction == "remove" else 0.2
         for y in (2.0, 10.0, 40.0):
             line = validated({**FINE, "reach": reach, "split": split, "below": below, "turn": 0.8, "step": y, "last": 1})
-            rule = Transform(leaf, line, ball(y)).rules[0]
-            bound = float(decay.lively(rule, 0.8, arb(2.5), ball(y)))
+            part = Transform(leaf, line, ball(y)).parts[0]
+            bound = float(decay.lively(part, 0.8, arb(2.5), ball(y)))
             for v in (y, 1.3 * y, 3.0 * y):
-                assert lively(rule, direction, v) <= bound
+                assert lively(part, direction, v) <= bound
 
 
-def lively(rule, direction, v):
+def lively(part, direction, v):
     """|int n(x) R(x)^s w(x) dx|, R = 0.7 + 0.3 e^{x - 1/2} ("add": R(-x)^{1 - s}), by acb.integral."""
     sign = 1 if direction == "remove" else -1
     power = acb(2.5, v) if sign > 0 else acb(-1.5, -v)
 
     def integrand(x, analytic):
         ratio = ball(0.7) + ball(0.3) * (sign * x - arb(1) / 2).exp()
-        weight = (rule.window.side * (rule.window.centre - x) / rule.window.width / arb(2).sqrt()).erfc() / 2
+        weight = (part.window.side * (part.window.centre - x) / part.window.width / arb(2).sqrt()).erfc() / 2
         return (-x * x / 2).exp() / (2 * arb.pi()).sqrt() * ratio.pow(power, analytic) * weight
 
-    return float(abs(acb.integral(integrand, acb(rule.low), acb(rule.high), rel_tol=arb("1e-12"), abs_tol=arb("1e-22"))).lower())
+    return float(abs(acb.integral(integrand, acb(part.low), acb(part.high), rel_tol=arb("1e-12"), abs_tol=arb("1e-22"))).lower())
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
@@ -244,11 +244,11 @@ def _integral(piece, epsilon):
 def test_what_is_cut_off_is_counted_on_both_sides(reach):
     """Q = 0.7 N(0, 1) + 0.3 N(1, 1) outside the ends of the rule."""
     with working_bits(128), mp.workdps(30):
-        rule = Transform(sampled(), validated({**FINE, "reach": reach}), ball(0.2)).rules[0]
-        low, high = mp.mpf(float(rule.low)), mp.mpf(float(rule.high))
+        part = Transform(sampled(), validated({**FINE, "reach": reach}), ball(0.2)).parts[0]
+        low, high = mp.mpf(float(part.low)), mp.mpf(float(part.high))
         parts = [(mp.mpf(0.3), 1), (1 - mp.mpf(0.3), 0)]
         wanted = mp.fsum(w * (mp.ncdf(low - shift) + mp.ncdf(shift - high)) for w, shift in parts)
-        assert abs(rule.missing - arb(mp.nstr(wanted, 28))) < arb("1e-25")
+        assert abs(part.missing - arb(mp.nstr(wanted, 28))) < arb("1e-25")
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

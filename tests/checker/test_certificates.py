@@ -66,6 +66,17 @@ def test_other_leaves_and_mixed_trees(event, relation):
     assert dp_edgeworth.verify(certificate).proved
 
 
+@pytest.mark.parametrize("event", [
+    dpa.ComposedDpEvent([dpa.ZCDpEvent(0.1), repeated(laplace(2.0), 10)]),
+    dpa.ComposedDpEvent([dpa.ZCDpEvent(0.1), repeated(sampled(0.05, gaussian(1.0)), 100)]),
+    dpa.ComposedDpEvent([dp_edgeworth.RenyiDpEvent((2.0, 4.0, 8.0, 16.0), (0.1, 0.2, 0.4, 0.8)), gaussian(2.0)]),
+    dpa.ComposedDpEvent([dp_edgeworth.ProfileDpEvent((0.0, 0.5, 1.0), (0.3, 0.1, 1e-4)), repeated(gaussian(5.0), 3)]),
+])
+def test_classes_of_mechanisms_beside_others(event):
+    """Both ends: a pair of all curves from above, members from below."""
+    assert dp_edgeworth.verify(dp_edgeworth.certify(event, target_delta=1e-3, digits=4)).proved
+
+
 def test_a_delta_at_an_epsilon():
     certificate = dp_edgeworth.certify(BASE, target_epsilon=10.0, digits=6)
     interval = EdgeworthIntervalAccountant().compose(BASE).get_delta_interval(10.0)

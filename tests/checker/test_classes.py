@@ -1,13 +1,14 @@
 """Events that stand for a class of mechanisms: what dominates it bounds from above, a member from below."""
 
 import json
+import math
 
 import mpmath as mp
 import pytest
 from flint import acb, arb
 
 from dp_edgeworth import checker
-from dp_edgeworth.checker import laws, pairs
+from dp_edgeworth.checker import classes, laws, pairs
 from dp_edgeworth.checker.balls import ball, working_bits
 from dp_edgeworth.checker.transforms import Transform, validated
 
@@ -139,3 +140,66 @@ def test_a_hundred_exponential_mechanisms():
     assert verdicts(event, "2.245", "2.4003", given="1e-6", **hints) == ("proved", "proved")
     assert verdicts(event, "2.246", "2.4001", given="1e-6", **hints) == ("undecided", "undecided")
     assert verdicts(event, "2.41", "2.24", given="1e-6", **hints) == ("refuted", "refuted")
+
+
+POINTS = [[k / 100, 0.5 + k / 20] for k in range(250)]
+
+
+def zcdp_profile(epsilon, tilt):
+    """kappa(c) e^{k(c) - c eps} of ZCDP."""
+    c, rho = mp.mpf(tilt), mp.mpf(0.1)
+    return mp.exp(c * mp.log(c) - (1 + c) * mp.log(1 + c) + c * rho * (c + 1) - c * mp.mpf(epsilon))
+
+
+def test_renyi_curves_together_are_one_pair():
+    """Two leaves of rho 0.05: at every point at most the conversion at its tilt, and the lower hull of all of them in e^eps."""
+    half = pairs.leaf_of({**ZCDP, "rho": 0.05}, AR)
+    ((pair, count),) = classes.merged([(half, 2)], POINTS, lambda text: None)
+    assert count == 1 and len(pair.atoms) > 50
+    known = [(mp.exp(mp.mpf(eps)), min(1, zcdp_profile(eps, c))) for eps, c in POINTS]
+    known += [(1 / x, 1 - 1 / x + u / x) for x, u in known] + [(mp.mpf(0), mp.mpf(1))]
+    known.sort()
+    for epsilon in (0.0, 0.305, 1.0, 1.805):
+        x = mp.exp(mp.mpf(epsilon))
+        chords = [u + (x - y) * (v - u) / (z - y) for k, (y, u) in enumerate(known[::3]) for z, v in known[::3][k + 1 :] if y <= x < z]
+        found = laws.delta_of_one(pair, ball(epsilon))
+        assert float(found) <= float(min(chords)) * (1 + 1e-12)
+        mu = mp.sqrt(0.2)
+        gaussian = mp.ncdf(mu / 2 - epsilon / mu) - x * mp.ncdf(-mu / 2 - epsilon / mu)
+        assert float(gaussian) <= float(found)
+
+
+def test_a_pair_of_points_has_unit_masses_and_its_profile():
+    """u at eps and, by the mirrored points, 1 - (1 - u) e^{-eps} at -eps; P and Q are probabilities."""
+    points = [(0.0, ball(0.25)), (0.5, ball(0.125)), (1.5, ball(0.0625))]
+    leaf = classes.dominating(points)
+    for parts, rest in ((0, leaf.lost), (1, leaf.infinite)):
+        assert abs(sum((atom[parts] for atom in leaf.atoms), rest) - 1) < arb("1e-40")
+    for epsilon, u in points:
+        assert close(laws.delta_of_one(leaf, ball(epsilon)), mp.mpf(float(u)))
+        assert close(laws.delta_of_one(leaf, ball(-epsilon)), 1 - (1 - mp.mpf(float(u))) * mp.exp(-mp.mpf(epsilon)))
+
+
+@pytest.mark.parametrize("points", [[], {}, 3, [[1.0]], [[1, 2]], [[0.0, 0.0]], [[0.0, -1.0]], [["1", 1.0]], [[1e300, 1.0]],
+                                    [[0.1, 1.0]] * 2001, [[-1.0, 1.0], [0.5, 1e-200]], [[0.0, 1e15]]])
+def test_bad_points_prove_nothing_false(points):
+    """The Gaussian with mu^2 = 0.2 alone has 1.76 at 1e-5."""
+    event = {"type": "ComposedDpEvent", "events": [ZCDP, {"type": "LaplaceDpEvent", "noise_multiplier": 20.0}]}
+    hints = {"points": points, "remove": {"c": 6.0, "high": 12.0}}
+    assert verdicts(event, "0", "1.75", **hints)[1] in ("undecided", "refuted")
+
+
+def test_zcdp_beside_other_leaves_is_proved_as_a_pair():
+    """No tilt of Chernoff's bound of everything proves 6.105; the sum with the pair of the curve does. From below 5.92 (a Gaussian)."""
+    laplace = {"type": "SelfComposedDpEvent", "count": 10, "event": {"type": "LaplaceDpEvent", "noise_multiplier": 2.0}}
+    event = {"type": "ComposedDpEvent", "events": [ZCDP, laplace]}
+    points = []
+    for k in range(540):  # k'(c) - eps = log(1 + 1/c) at the best tilt
+        c = 1.0
+        for _ in range(60):
+            c = (c + max(5 * (k / 150 - 0.1 + math.log1p(1 / c)), 1e-3)) / 2
+        points.append([k / 150, c])
+    line = {"c": 5.0, "high": 11.0, "low": 1.0, "step": 0.4, "last": 1500, "tau": 0.01}
+    assert verdicts(event, "0", "6.105", remove=line, points=points)[1] == "proved"
+    assert verdicts(event, "0", "5.92", remove=line, points=points)[1] == "undecided"
+    assert all(verdicts(event, "0", "6.105", remove={"c": c / 8, "high": 40.0})[1] == "undecided" for c in range(16, 80))

@@ -168,6 +168,49 @@ def test_many_distinct_leaves_stop_in_time():
     assert time.process_time() - start < 30.0
 
 
+def test_many_bits_for_a_large_batch_stop_in_time():
+    """The incomplete beta function at 4,096 bits took more than eight minutes here."""
+    event = {"type": "TruncatedSubsampledGaussianDpEvent", "dataset_size": 10**7, "sampling_probability": 0.5,
+             "truncated_batch_size": 5 * 10**6, "noise_multiplier": 1.0}
+    start = time.process_time()
+    hints = {"bits": 4096, "remove": BASE["hints"]["remove"]}
+    result = checker.verify(json.dumps({**BASE, "event": {"type": "SelfComposedDpEvent", "count": 3, "event": event}, "hints": hints}))
+    assert result.reasons and time.process_time() - start < 30.0
+
+
+def test_many_leaves_of_many_losses_are_refused():
+    """Forty million point masses in 2 MB of text."""
+    leaves = [{"type": "DiscreteLaplaceDpEvent", "noise_parameter": 0.1 + k * 1e-6, "sensitivity": 1999} for k in range(19_000)]
+    start = time.process_time()
+    result = checker.verify(json.dumps({**BASE, "event": {"type": "ComposedDpEvent", "events": leaves}}))
+    assert result.upper == "undecided" and "bits of losses" in " ".join(result.reasons)
+    assert time.process_time() - start < 60.0
+
+
+def test_one_leaf_of_many_terms_stops_in_time():
+    """A quadrature rule of a mixture of 2,000 parts at 4,096 bits: the time is looked at within a leaf."""
+    mixture = {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [k / 100 for k in range(2000)],
+               "sampling_probs": [1 / 2000] * 2000}
+    line = {"c": 1.5, "high": 4.0, "step": 0.2, "last": 200, "nodes": 512, "digits": 1000.0, "cells": 200}
+    event = {"type": "SelfComposedDpEvent", "count": 3, "event": mixture}
+    start = time.process_time()
+    result = checker.verify(json.dumps({**BASE, "event": event, "hints": {"bits": 4096, "remove": line}}), most_seconds=1.0)
+    assert result.upper == "undecided" and "more than 1 s" in " ".join(result.reasons)
+    assert time.process_time() - start < 30.0
+
+
+def test_a_long_line_of_many_bits_is_refused():
+    hints = {"bits": 4096, "remove": {**BASE["hints"]["remove"], "last": 200_000}}
+    result = checker.verify(json.dumps({**BASE, "hints": hints}))
+    assert result.upper == "undecided" and "memory" in " ".join(result.reasons)
+
+
+def test_the_sum_of_two_finite_parameters_is_not_infinite():
+    """rho + xi overflows a double; the mechanism is private all the same, and its epsilon is below 1e400."""
+    event = {"type": "ZCDpEvent", "rho": 1.7e308, "xi": 1.7e308}
+    assert checker.verify(json.dumps({**BASE, "event": event, "lower": "1e400", "upper": "inf"})).lower != "proved"
+
+
 def test_progress_is_told():
     told = []
     checker.verify(json.dumps(BASE), told.append)
