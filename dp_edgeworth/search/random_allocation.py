@@ -1,6 +1,6 @@
 """Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
 
-    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 8 of k - 1
+    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 4,096 of k - 1
     all other k                                    puts along Re u = a with the a, of powers of 2, that makes e^{ak} psi(a) / a small
 
 A ray serves every epsilon whose k belongs to it, and is kept.
@@ -29,19 +29,20 @@ from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NODES = 32
-_LEAN = 0.4
-_LARGEST_LEAN = 1.0  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
-_LEANING_SHIFT = 0.45  # from which puts may lean
+_LEAN, _PUT_LEAN = 0.4, 0.2
+_LARGEST_LEAN = 0.8  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
+_LEANING_SHIFT = 0.45  # from which calls are integrated up to k - 1 = 0.35, and puts of any k
 _FAR_CALL, _LEAST_CALL = 6.0, 0.35  # deviations of S, and k - 1, from which calls are integrated as such
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
 _DIGITS = 40.0
-_LONGEST_STEP = 5.0  # of log s in a panel
-_OCTAVES = 3  # of k - 1 that one ray for calls serves
-_MOST_PANELS, _FEW_PANELS = 500, 24
+_LONGEST_STEP = 3.8  # of log s in a panel
+_FURTHER, _OCTAVES = 8.0, 24  # of k - 1 that one ray for calls serves
+_MOST_PANELS, _FEW_PANELS, _FEW_CALL_PANELS = 500, 10, 40  # with few enough, no other lean is tried
 _LARGEST_EXPONENT = 690.0
 _FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _LARGEST_RATE = 500.0  # a / t
+_NEAREST, _PLACES = 1e-12, 800  # epsilons at which simple bounds look for the end
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
 _NARROW, _WIDE = 1e-8, 1e-3  # intervals of log delta that need no contour, and for which the simple bounds are tried
 _FEW_LARGE = 3.0  # shifts from which these come first
@@ -86,17 +87,25 @@ class RandomAllocationCurve(Curve):
         """Standard deviation of S."""
         return _deviation(self.shift, self.steps)
 
+    def reach(self, log_least: float) -> float:
+        """About the epsilon from which log delta is below that, by the simple lower bounds."""
+        eps = np.geomspace(_NEAREST, self.largest, _PLACES)
+        return float(eps[min(int(np.sum(self._simple_lower(eps) > log_least)), _PLACES - 1)])
+
+    def _simple_lower(self, eps: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            found = [bound(self.shift, float(self.steps), eps) for bound in allocation_tails.LOWER[self.direction]]
+            return np.maximum.reduce([np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15, *found])
+
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """Certified bounds of log delta, and the estimate."""
         eps, law = np.minimum(epsilons, _FAR), (self.shift, float(self.steps))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            upper, lower = allocation_tails.log_unsampled(self.shift, eps), np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
-            for bound in allocation_tails.LOWER[self.direction]:
-                lower = np.maximum(lower, bound(*law, eps))
+            upper, lower = allocation_tails.log_unsampled(self.shift, eps), self._simple_lower(eps)
             estimate = upper.copy()
             for bound in allocation_tails.UPPER[self.direction] if self.shift >= _FEW_LARGE else ():
                 upper = np.minimum(upper, bound(*law, eps))
-            left = np.flatnonzero(~(upper - lower < _NARROW))
+            left = np.flatnonzero(~(upper - lower < _NARROW) & (eps < self.largest))
             if self.is_direct and len(left):
                 direct = self._direct(eps[left])
                 lower[left], upper[left] = np.maximum(lower[left], direct.lower), np.minimum(upper[left], direct.upper)
@@ -222,11 +231,20 @@ def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]
     """For every k - 1: whether it is a call, and the binary exponent of a or of k - 1."""
     exponents, sizes = _abscissas(shift, steps)
     best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
+    starts = _groups(shift, steps)
+    groups = np.searchsorted(starts, excess, side="right") - 1
+    return [(True, int(group)) if group >= 0 else (False, int(exponent)) for group, exponent in zip(groups, best, strict=True)]
+
+
+@functools.lru_cache(maxsize=256)
+def _groups(shift: float, steps: int) -> np.ndarray:
+    """The k - 1 from which calls are integrated as such, and from which there is a next ray: one for a few deviations, where a ray
+    must hardly lean, and one for every factor 2^24.
+    """
     far = _FAR_CALL * _deviation(shift, steps)
-    calls = excess >= (min(far, _LEAST_CALL) if shift >= _LEANING_SHIFT else far)
-    octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
-    return [(True, int(octave)) if call else (False, int(exponent))
-            for call, octave, exponent in zip(calls, octaves, best, strict=True)]
+    if shift >= _LEANING_SHIFT and far >= _LEAST_CALL:
+        return _LEAST_CALL * np.exp2(_OCTAVES * np.arange(40))
+    return far * np.append(1.0, _FURTHER * np.exp2(_OCTAVES * np.arange(40)))
 
 
 def _deviation(shift: float, steps: int) -> float:
@@ -256,13 +274,14 @@ def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
 @functools.lru_cache(maxsize=512)
 def _contour(shift: float, steps: int, is_call: bool, exponent: int) -> Contour | None:
     """The contour for one key with the fewest panels, None where it would be too long."""
-    leans = [min(_LEAN, _LARGEST_LEAN * shift), min(_LEAN, 3.0 * shift / math.sqrt(steps))] if is_call else [0.0, _LEAN]
+    lean = _LEAN if is_call else _PUT_LEAN
+    leans = [min(lean, _LARGEST_LEAN * shift), min(lean, 3.0 * shift / math.sqrt(steps)) if is_call else 0.0]
     make, best = _call_ray if is_call else _put_ray, None
-    for lean in leans if is_call or shift >= _LEANING_SHIFT else leans[:1]:
+    for lean in leans:
         ray = make(shift, steps, exponent, lean)
         if best is None or (ray is not None and len(ray.points) < len(best.points)):
             best = ray
-        if best is not None and len(best.points) <= _FEW_PANELS:
+        if best is not None and len(best.points) <= (_FEW_CALL_PANELS if is_call else _FEW_PANELS):
             break
     return None if best is None else contour(best)
 
@@ -276,21 +295,20 @@ def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None
     return _refined(empty._replace(points=_growing(0.0, length, a, math.inf)), served, wanted)
 
 
-def _call_ray(shift: float, steps: int, octave: int, lean: float) -> Ray | None:
-    served, deviation = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** octave, _deviation(shift, steps)
-    wanted = np.log(np.minimum(deviation, np.minimum(1.0, deviation ** 2) / served)) - _DIGITS
+def _call_ray(shift: float, steps: int, group: int, lean: float) -> Ray | None:
+    """The ellipse that is best at both ends of what a ray serves need not be good between."""
+    served = np.geomspace(*_groups(shift, steps)[group:group + 2], 17)
+    log_deviation = min(math.log(_deviation(shift, steps)), 0.0)
+    wanted = np.full(len(served), log_deviation - _DIGITS)
     empty = Ray(shift, float(steps), 0.0, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, 0.0, lean))
-    log_first = min(float(wanted.min()) - log_start(empty._replace(points=np.ones(1))), -1.0)
-    if log_first < -_LARGEST_EXPONENT:
-        return None
-    first = math.exp(log_first)
-    scale = 1.0 / max(min(deviation, 1.0), served[1])
-    length = _length(empty, scale, float(wanted[0]), served[0])
-    ray = empty._replace(points=np.geomspace(first, length, 2 + int(math.log(length / first) / _LONGEST_STEP)))
-    end = 1.0 / served[1]
+    first = math.exp(max(float(wanted[0]) - max(log_start(empty._replace(points=np.ones(1))), 1.0), -_LARGEST_EXPONENT))
+    start = min(1.0 / served[0], math.exp(-log_deviation))
+    length = max(_length(empty, start, float(wanted[0]), served[0]), math.e * first)
+    ray = empty._replace(points=np.geomspace(first, length, 1 + math.ceil(math.log(length / first) / _LONGEST_STEP)))
+    end = 1.0 / served[0]
     while served[0] * (ray.corner.real - end) - math.log(end) > wanted[0]:
         end *= 1.5
-    return _refined(ray._replace(turned=_growing(0.0, end, ray.corner.imag, 20.0 / served[1])), served, wanted)
+    return _refined(ray._replace(turned=_growing(0.0, end, ray.corner.imag, 20.0 / served[0])), served, wanted)
 
 
 def _growing(start: float, end: float, distance: float, longest: float) -> np.ndarray:
