@@ -16,8 +16,8 @@ import numpy as np
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
-_DENSE = 1024
-_SHARE = 0.012  # of the deviation of the loss
+_DENSE = 512
+_SHARE = 0.02  # of the deviation of the loss
 LEAST = 1e-40  # negligible deltas
 _MOMENT_POINTS = 64
 _FINER = 2
@@ -58,7 +58,7 @@ def pair_of_curves(right: Side, left: Side) -> LatticePair:
 
 
 def graded_nodes(last: int) -> np.ndarray:
-    """0, 1, 2, ... up to 1024, then steps of 2 up to 2048, of 4 up to 4096, and so on; `last` is the last one or passed."""
+    """0, 1, 2, ... up to 512, then steps of 2 up to 1024, of 4 up to 2048, and so on; `last` is the last one or passed."""
     parts, start, step = [np.arange(min(last, _DENSE) + 1)], _DENSE, 2
     while start < last:
         parts.append(np.arange(start + step, 2 * start + 1, step))

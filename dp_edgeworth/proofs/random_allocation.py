@@ -46,7 +46,7 @@ from dp_edgeworth.proofs.lognormal_step import Rotation, StepLaw, log_powers, st
 from dp_edgeworth.sums.composition import EPSILON
 
 _ELLIPSES = np.array([1.3, 1.7, 2.4, 3.5, 5.0, 8.0])
-_CHUNK = 1 << 19
+_STRIKES, _NEGLIGIBLE = 256, 1e-19  # strikes at once, and terms that are left out of their sums, of the largest one
 _LARGEST, _FURTHEST = 690.0, 1e100
 _UNITS = 12.0  # of the last place of a node: of its product with the direction, of e^x, and of each part of x times x <= 4
 _LONG_EPSILON = float(np.finfo(np.longdouble).eps)
@@ -132,19 +132,28 @@ class Contour:
         """At k - 1 = excess > -1, which may be off by 2 units in its last place."""
         excess = np.asarray(excess, float)
         middle, errors = np.empty(len(excess)), np.empty(len(excess))
-        chunk = max(1, _CHUNK // len(self.points))
+        order = np.argsort(excess, kind="stable")
         with np.errstate(over="ignore", invalid="ignore"):
-            for begin in range(0, len(excess), chunk):
-                some, part = excess[begin:begin + chunk], slice(begin, begin + chunk)
-                terms = np.exp(np.multiply.outer(some, self.points) + self.logs) * self.weights
-                sizes = np.abs(terms)
-                middle[part] = terms.imag.sum(axis=1, dtype=np.longdouble)
-                errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
+            for begin in range(0, len(excess), _STRIKES):
+                part = order[begin:begin + _STRIKES]
+                some, (nodes, rest) = excess[part], self._large_terms(excess[part[[0, -1]]])
+                logs, weights = self.logs[nodes if len(self.logs) > 1 else slice(None)], self.weights[nodes]
+                sizes = np.exp(np.multiply.outer(some, self.points.real[nodes]) + logs.real) * np.abs(weights)
+                phases = np.multiply.outer(some, self.points.imag[nodes]) + (logs.imag + np.angle(weights))
+                middle[part] = (sizes * np.sin(phases)).sum(axis=1, dtype=np.longdouble)
+                errors[part] = sizes @ self.errors[nodes] + np.abs(some) * (sizes @ self.per_excess[nodes]) + rest
             errors = np.nan_to_num((errors + self._path_errors(excess)) * (1.0 + 1e-9), nan=np.inf)
             middle = np.nan_to_num(middle, nan=0.0, posinf=0.0, neginf=0.0)
             if self.is_call:
                 errors[excess <= 0.0] = np.inf
             return Options(np.maximum(middle - errors, 0.0), np.maximum(middle, 0.0), np.maximum(middle, 0.0) + errors)
+
+    def _large_terms(self, ends: np.ndarray) -> tuple[np.ndarray, float]:
+        """The nodes whose terms matter between two excesses, and the sum of all others there: moduli are convex in the excess."""
+        logs = np.multiply.outer(ends, self.points.real) + self.logs.real
+        sizes = (np.exp(np.minimum(logs, _LARGEST)) * np.abs(self.weights)).max(axis=0)
+        kept = ~(sizes <= _NEGLIGIBLE * sizes.max()) | (logs > _LARGEST).any(axis=0)
+        return np.flatnonzero(kept), float(sizes[~kept].sum()) * (1.0 + 1e-9)
 
     def _path_errors(self, excess: np.ndarray) -> np.ndarray:
         cuts = np.multiply.outer(self.last, excess) + self.log_cuts[:, None]
