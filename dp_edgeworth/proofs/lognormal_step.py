@@ -131,7 +131,8 @@ class StepLaw:
             tail = 0.5 * (angles / self.shift)[:, None] ** 2 + np.logaddexp(turned, log_tail)
             found = np.logaddexp(self._log_cut(-rates), tail)
             rows, best = np.arange(len(rates)), np.argmin(found, axis=1)
-            right = np.where(others < 0.0, self._log_cut(np.maximum(-others, 0.0))[rows, best], self.log_laplace(np.maximum(others, 0.0)))
+            cut = self._log_cut(np.maximum(-others, 0.0))[rows, best]
+            right = np.where(others < 0.0, cut, self.log_laplace(np.maximum(others, 0.0)))
             return found[rows, best] + _BIN_ERROR, np.logaddexp(right, tail[rows, best]) + _BIN_ERROR
 
     def _log_cut(self, rates: np.ndarray) -> np.ndarray:

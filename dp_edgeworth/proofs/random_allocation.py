@@ -269,7 +269,7 @@ def _along_equal(ray: Ray) -> PanelErrors:
 
 
 def _along_growing(ray: Ray) -> PanelErrors:
-    """Of calls: r^-1 e^{u(k-1)} (e^Lambda - 1) on sectors nearest <= r <= furthest, arg u - pi/2 between two angles in (-pi/2, pi/2)."""
+    """Of calls: r^-1 e^{u(k-1)} (e^Lambda - 1) on sectors, nearest <= r <= furthest, arg u - pi/2 from first to last."""
     halves = _log_halves(ray.points)
     major, minor = _half_axes(halves)
     log_centres, room = np.log(ray.points[:-1]) + halves, 1.0 + 1e-12
