@@ -26,6 +26,7 @@ from dp_edgeworth.events.description import relation_in_words, rounded_down, rou
 from dp_edgeworth.intervals import Interval
 
 _LEAST_NOISE, _MOST_NOISE, _NOISE_ACCURACY = 2.0**-20, 1e9, 1e-4
+_NEXT, _FURTHEST = 0.02, 3.0  # log of the ratio of the first two noise multipliers that are tried
 _COLUMNS = ("scheme", "neighboring_relation", "noise_multiplier", "epsilon_lower", "epsilon_upper", "guarantee", "requirement")
 _TIGHT = "proved interval of the scheme itself"
 _BETWEEN = "proved bounds, nothing sharper is known: above, no amplification; below, the loss for one choice of data"
@@ -155,8 +156,11 @@ def compare_sampling(*, batch_size: int, dataset_size: int, epochs: float, targe
         noise = validation.at_least_zero("noise_multiplier", noise_multiplier)
         return SamplingComparison(recipe, delta, None, tuple(_row(scheme, recipe, noise, delta) for scheme in SCHEMES))
     epsilon = validation.positive("target_epsilon", target_epsilon)
-    rows = tuple(_row(scheme, recipe, _least_noise(scheme, recipe, epsilon, delta), delta) for scheme in SCHEMES)
-    return SamplingComparison(recipe, delta, epsilon, rows)
+    rows: list[SamplingRow] = []
+    for scheme in SCHEMES:
+        noise = _least_noise(scheme, recipe, epsilon, delta, rows[-1].noise_multiplier if rows else 1.0)
+        rows.append(_row(scheme, recipe, noise, delta))
+    return SamplingComparison(recipe, delta, epsilon, tuple(rows))
 
 
 def _interval(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Interval:
@@ -169,15 +173,19 @@ def _row(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Sampling
                        _TIGHT if scheme.tight else _BETWEEN, scheme.requirement)
 
 
-def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float) -> float:
-    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target."""
+def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float, guess: float) -> float:
+    """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target.
+
+    Around the guess the logarithm of epsilon falls about as fast as that of the noise grows, or faster.
+    """
     budget = budget_of(epsilon, delta)
 
     def excess(noise: float) -> float:
         return budget.excess(EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise)))
 
-    start = Point(1.0, excess(1.0))
-    ends = bracket_from(excess, start, 0.5, _LEAST_NOISE) if start.kept else bracket_from(excess, start, 2.0, _MOST_NOISE)
+    start = Point(guess, excess(guess))
+    factor = math.exp(min(max(1.2 * abs(start.excess), _NEXT), _FURTHEST))
+    ends = bracket_from(excess, start, 1.0 / factor, _LEAST_NOISE) if start.kept else bracket_from(excess, start, factor, _MOST_NOISE)
     if ends is None and not start.kept:
         raise BudgetError(f"No noise multiplier meets `target_epsilon` {epsilon:g} at `target_delta` {delta:g} with {scheme.name}.")
     return float(end_of_budget(excess, *ends, relative=_NOISE_ACCURACY)) if ends is not None else _LEAST_NOISE

@@ -21,15 +21,16 @@ def legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def log_delta(epsilon: np.ndarray | float, mu: float) -> np.ndarray:
     """log[Phi(-a) - e^eps Phi(-b)], a = eps/mu - mu/2, b = a + mu: [EA] Fact 2.4 with Fact 2.1.
 
-    It is log phi(a) + log[R(a) - R(b)] with Mills' ratio R; for small mu the difference is the integral of
-    -R'(x) = 1 - x R(x) from a to b, so that nothing cancels.
+    It is log phi(a) + log[R(a) - R(b)] with Mills' ratio R; for small mu the difference is the integral of -R'(x) = 1 - x R(x) from a
+    to b, so that nothing cancels. -R' is the Laplace transform of s e^{-s^2/2}, so at a >= -1/2 its 2n-th derivative is below
+    2^n n! e^{sqrt n} times itself, and n = 4 + ceil(5 mu) Gauss-Legendre nodes err by less than 2e-15 of the integral.
     """
     eps = np.asarray(epsilon, float)
     if mu >= 1.0:
         return log_delta_of_large(eps, mu)
     with np.errstate(all="ignore"):
         a = np.abs(eps) / mu - 0.5 * mu
-        x, w = legendre(20)
+        x, w = legendre(4 + math.ceil(5.0 * mu))
         gap = 0.5 * mu * (_minus_mills_slope(a[..., None] + 0.5 * mu * (1.0 + x)) * w).sum(axis=-1)
         return _mirrored(eps, np.minimum(-0.5 * a * a - LOG_SQRT_2PI + np.log(gap), 0.0))
 

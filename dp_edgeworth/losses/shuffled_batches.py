@@ -30,6 +30,7 @@ from dp_edgeworth.losses.profile_pair import dominated_pair, subdivided
 
 _THRESHOLDS = 1200
 _NODES, _FINER = 1500, 2
+_LEAST = 1e-290
 _ROUNDING = 2e-14  # of a distribution function, relative to it and to its logarithm
 Interval = tuple[np.ndarray, np.ndarray]
 
@@ -90,12 +91,24 @@ def thresholds(shift: float, batches: int) -> np.ndarray:
 
 def sticks(p: Interval, q: Interval, epsilons: np.ndarray) -> Interval:
     """Lower and upper bounds of sum (q - e^eps p)_+."""
-    found = []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for q_side, p_side in ((q[0], p[1]), (q[1], p[0])):
-            factors = np.exp(np.minimum(epsilons, 700.0))[:, None]
-            found.append(np.maximum(q_side - factors * p_side, 0.0).sum(axis=1))
-    return found[0] * (1.0 - 1e-12), np.minimum(found[1] * (1.0 + 1e-12), 1.0)
+    ratios = np.exp(np.minimum(epsilons, 700.0))
+    lower, upper = _stick(p[1], q[0], ratios, 0.0), _stick(p[0], q[1], ratios, 1.0)
+    return lower * (1.0 - 1e-12), np.minimum(upper * (1.0 + 1e-12), 1.0)
+
+
+def _stick(p: np.ndarray, q: np.ndarray, x: np.ndarray, share: float) -> np.ndarray:
+    """sum (q - x p)_+ = sum (r - x)_+ p with r = q/p: H(r_j) = H(r_{j+1}) + (r_{j+1} - r_j) P(R > r_j), all terms positive.
+
+    Where p is too small for a ratio, `share` of q counts.
+    """
+    usual = p > _LEAST
+    r, mass = q[usual].astype(np.longdouble) / p[usual], p[usual].astype(np.longdouble)
+    order = np.argsort(r, kind="stable")
+    r, tail = r[order], np.cumsum(mass[order][::-1])[::-1]
+    at_kinks = np.append(np.cumsum((np.diff(r) * tail[1:])[::-1])[::-1], np.longdouble(0.0))
+    following = np.minimum(np.searchsorted(r, x.astype(np.longdouble), side="right"), len(r) - 1)
+    found = np.where(x < r[-1], at_kinks[following] + np.maximum(r[following] - x, 0.0) * tail[following], np.longdouble(0.0))
+    return (found + share * q[~usual].sum()).astype(float)
 
 
 @functools.lru_cache(maxsize=64)

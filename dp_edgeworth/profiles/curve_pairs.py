@@ -16,9 +16,10 @@ import numpy as np
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
-_DENSE = 1024
-_SHARE = 0.012  # of the deviation of the loss
-_LEAST = 1e-40
+_DENSE = 512
+_SHARE = 0.02  # of the deviation of the loss
+LEAST = 1e-40  # negligible deltas
+_MOMENT_POINTS = 64
 _FINER = 2
 _LARGEST_INDEX = 2.0**40
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
@@ -28,16 +29,22 @@ Bracket = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Side(NamedTuple):
-    """One order of the laws, eps >= 0: upper bounds of delta, and bounds of the delta of something that is dominated."""
+    """One order of the laws, eps >= 0: upper bounds of delta, and bounds of the delta of something that is dominated.
+
+    Attributes:
+      exact: both are of the same thing.
+      end: about the epsilon beyond which delta is negligible; found out where it is not given.
+    """
 
     upper: Upper
     bracket: Bracket
-    exact: bool = False  # both are of the same thing
+    exact: bool = False
+    end: float | None = None
 
 
 def pair_of_curves(right: Side, left: Side) -> LatticePair:
     """The pair above, with the one below as its `dominated`; `left` is the reversed order."""
-    ends = [reach(side.upper, 1.0, _LEAST) for side in (right, left)]
+    ends = [reach(side.upper, 1.0, LEAST) if side.end is None else side.end for side in (right, left)]
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
     spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
@@ -51,7 +58,7 @@ def pair_of_curves(right: Side, left: Side) -> LatticePair:
 
 
 def graded_nodes(last: int) -> np.ndarray:
-    """0, 1, 2, ... up to 1024, then steps of 2 up to 2048, of 4 up to 4096, and so on; `last` is the last one or passed."""
+    """0, 1, 2, ... up to 512, then steps of 2 up to 1024, of 4 up to 2048, and so on; `last` is the last one or passed."""
     parts, start, step = [np.arange(min(last, _DENSE) + 1)], _DENSE, 2
     while start < last:
         parts.append(np.arange(start + step, 2 * start + 1, step))
@@ -86,7 +93,7 @@ def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float)
 
 def _second_moment(upper: Upper, end: float, sign: float) -> float:
     """A share of E_P[L^2] = int f''(x) v(x) dx with f = log^2 and v = H - (1 - x)_+: that of eps > 0, or of eps < 0, roughly."""
-    eps = np.geomspace(1e-9 * end, end, 300)
+    eps = np.geomspace(1e-6 * end, end, _MOMENT_POINTS)
     weight = 2.0 * (1.0 - eps) * np.exp(-eps) if sign > 0 else 2.0 * (1.0 + eps)
     values = np.maximum(weight, 0.0) * upper(eps) * eps
     return 0.5 * float((values[1:] + values[:-1]) @ np.diff(np.log(eps)))

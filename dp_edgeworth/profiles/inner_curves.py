@@ -13,16 +13,17 @@ from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles.random_allocation import composable
 from dp_edgeworth.search import answers
+from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 
 _TOLERANCE = 1e-6
 
 
-def certified_deltas(composition: Composition, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def certified_deltas(composition: Composition, epsilons: np.ndarray, memory: Memory | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds of delta at epsilons >= 0, of a composition that is taken for exact."""
     if not len(epsilons):
         return np.zeros(0), np.zeros(0)
-    found = answers.delta_bounds([composition], epsilons, _TOLERANCE)
+    found = answers.delta_bounds([composition], epsilons, _TOLERANCE, memory)
     return found.lower, found.upper
 
 
@@ -33,10 +34,12 @@ class Curve:
     Attributes:
       above: compositions that dominate the true one, each.
       below: a composition that the true one dominates.
+      memory: what questions about them leave for the next ones.
     """
 
     above: tuple[Composition, ...]
     below: Composition
+    memory: Memory = dataclasses.field(default_factory=Memory, compare=False, repr=False)
 
     @property
     def exact(self) -> bool:
@@ -44,11 +47,11 @@ class Curve:
 
     def upper(self, epsilons: np.ndarray) -> np.ndarray:
         """Upper bounds."""
-        return np.minimum.reduce([certified_deltas(one, epsilons)[1] for one in self.above])
+        return np.minimum.reduce([certified_deltas(one, epsilons, self.memory)[1] for one in self.above])
 
     def bracket(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of `below`."""
-        return certified_deltas(self.below, epsilons)
+        return certified_deltas(self.below, epsilons, self.memory)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dp_edgeworth.losses.operations import Reversed, reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.shuffled_batches import GaussianBound
-from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
+from dp_edgeworth.profiles.curve_pairs import LEAST, Side, pair_of_curves
 from dp_edgeworth.search.random_allocation import RandomAllocationCurve
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-5, 100.0  # of lattices
@@ -48,7 +48,7 @@ def _side(curve: RandomAllocationCurve) -> Side:
         found = curve.bounds(epsilons)
         return np.exp(found.lower), np.exp(found.upper)
 
-    return Side(lambda epsilons: bracket(epsilons)[1], bracket, exact=True)
+    return Side(lambda epsilons: bracket(epsilons)[1], bracket, exact=True, end=curve.reach(math.log(LEAST)))
 
 
 def among_others(loss: Pllr) -> Pllr:

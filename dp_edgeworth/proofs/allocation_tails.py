@@ -40,7 +40,7 @@ from dp_edgeworth.sums.composition import EPSILON
 _EVERY = 6  # edges of bins between two values of c
 _FACTORS = np.geomspace(1e-4, 60.0, 24)  # f
 _LARGEST_TRANSFORM = 25.0  # shifts beyond have bins that are no floats
-_RESTS = 160
+_RESTS, _BEYOND = 160, 40  # sizes b in a table, and how many of them are tried
 _CLOSED_FORM_ERROR = 4e-12
 
 
@@ -57,14 +57,27 @@ def log_one_term(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarray:
 
 
 def log_one_changed(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarray:
-    """Upper bounds of log delta of "remove", for the best b of a table; +inf where there is none."""
+    """Upper bounds of log delta of "remove", for the best b of a part of a table; +inf where there is none.
+
+    The first term grows with b, the second one falls: where they meet their sum is at most twice the smallest one, which is not far
+    beyond.
+    """
     rest = _rest(shift, steps)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        shares = np.multiply.outer(np.exp(-epsilon), rest.sizes)
-        doubts = 8.0 * EPSILON * (1.0 + np.abs(epsilon))[:, None] / (1.0 - shares)
-        moved = epsilon[:, None] + math.log(steps) + np.log1p(-shares) - doubts
-        found = np.logaddexp(log_unsampled(shift, np.where(shares < 1.0, moved, 0.0)), rest.log_tails)
-    return np.where(shares < 1.0 - 1e-9, found, np.inf).min(axis=1)
+
+    def terms(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            share = np.exp(-epsilon) * rest.sizes[chosen]
+            doubt = 8.0 * EPSILON * (1.0 + np.abs(epsilon)) / (1.0 - share)
+            moved = epsilon + math.log(steps) + np.log1p(-share) - doubt
+            changed = log_unsampled(shift, np.where(share < 1.0, moved, 0.0))
+        return np.where(share < 1.0 - 1e-9, changed, np.inf), rest.log_tails[chosen]
+
+    low, high = np.zeros(len(epsilon), int), np.full(len(epsilon), _RESTS - 1)
+    for _ in range(_RESTS.bit_length()):
+        middle = (low + high) // 2
+        met = np.greater_equal(*terms(middle))
+        low, high = np.where(met, low, np.minimum(middle + 1, high)), np.where(met, middle, high)
+    return np.minimum.reduce([np.logaddexp(*terms(np.clip(high + step, 0, _RESTS - 1))) for step in range(-1, _BEYOND)])
 
 
 def log_none_large(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarray:
@@ -148,7 +161,8 @@ def log_chernoff(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarray:
     cut = _cut(shift, steps, steps)
     rest = np.logaddexp(special.log_ndtr(0.5 * shift - np.log(cut.limits) / shift) + 1e-11, cut.log_tails)
     logs, strikes = cut.logs - np.log(cut.rates) - 1.0, np.exp(np.minimum(epsilon, 690.0)) * (1.0 - 1e-14)
-    return np.minimum([np.logaddexp(logs - cut.rates * strike, rest).min() + 1e-11 for strike in strikes], 0.0)
+    best = [np.logaddexp((logs - cut.rates * strike).min(axis=0), rest).min() for strike in strikes]
+    return np.minimum(np.array(best) + 1e-11, 0.0)
 
 
 UPPER = {"remove": (log_one_changed, log_chernoff, log_near_sum), "add": (log_none_large, log_near_sum)}  # beside that without sampling

@@ -66,7 +66,7 @@ def sum_error(log_terms: np.ndarray, errors: np.ndarray, weights: np.ndarray, ad
     """
     relative = errors + EPSILON * (8.0 + 2.0 * np.abs(log_terms))
     large, logs = relative > 1.0, np.maximum(log_terms.real, _LEAST_LOG)
-    growth = np.exp(np.minimum(logs + np.where(large, relative, 0.0), 300.0))
+    growth = np.exp(np.clip(log_terms.real + np.where(large, relative, 0.0), _LEAST_LOG, 300.0))
     growth = growth * np.where(large, 1.0, np.expm1(np.minimum(relative, 1.0)))
     return float(weights @ growth) + _RULE_ERROR * float(weights.sum()) + added * EPSILON * float(weights @ np.exp(logs))
 

@@ -35,6 +35,8 @@ _BINS_PER_DEVIATION = 12
 _REACH = 12.0  # standard deviations that the bins cover; what is beyond is charged
 _FAR = 3.0
 _BIN_ERROR = 1e-11  # relative, of a sum of chords
+_SMALLEST_RATE, _LARGEST_RATE, _RATES = 1e-7, 1e9, 600  # r of the table, beside 0
+_EVERY = 6  # edges of bins between two values of c
 _SERIES = 0.4  # below, e^{-z} - 1 + z is its series
 _TERMS = 16
 _CHUNK = 1 << 18
@@ -96,28 +98,50 @@ class StepLaw:
             self.log_weights = np.logaddexp(np.log(self.weights), np.logaddexp(np.append(lost, -np.inf), np.append(-np.inf, lost)))
 
     def log_laplace(self, rates: np.ndarray) -> np.ndarray:
-        """Upper bounds of log E e^{-r A}, r >= 0: (1). Sums of logarithms, so that none is too small for a float."""
-        logs = self.log_weights - rates[..., None] * self.edges
-        peak = logs.max(axis=-1)
-        sums = peak + np.log(np.exp(logs - peak[..., None]).sum(axis=-1))
-        ends = np.logaddexp(self.log_least, self.log_tail[-1] - rates * self.edges[-1])
-        return np.logaddexp(sums, ends) + _BIN_ERROR * (1.0 + 1e-3 * np.abs(sums))
+        """Upper bounds of log E e^{-r A}, r >= 0: (1), by chords of what is convex in r, constant from the last rate on."""
+        return np.interp(rates, self._rates, self._log_transforms) * (1.0 - 1e-14)
 
+    @functools.cached_property
+    def _rates(self) -> np.ndarray:
+        return np.append(0.0, np.geomspace(_SMALLEST_RATE, _LARGEST_RATE, _RATES))
+
+    @functools.cached_property
+    def _log_transforms(self) -> np.ndarray:
+        """(1) at the rates. Sums of logarithms, so that none is too small for a float."""
+        logs = self.log_weights - self._rates[:, None] * self.edges
+        peak = logs.max(axis=1)
+        sums = peak + np.log(np.exp(logs - peak[:, None]).sum(axis=1))
+        ends = np.logaddexp(self.log_least, self.log_tail[-1] - self._rates * self.edges[-1])
+        return np.append(0.0, np.minimum(np.logaddexp(sums, ends) + _BIN_ERROR * (1.0 + 1e-3 * np.abs(sums)), 0.0)[1:])
+
+    @functools.cached_property
+    def _cut_transforms(self) -> np.ndarray:
+        """log E[e^{rA}; A <= c] at the rates, for every c: bounded as in (1), and convex in r; inf where it is not needed."""
+        with np.errstate(over="ignore"):
+            exponents = np.multiply.outer(self._rates, self.edges)
+            kept = np.cumsum(np.exp(np.minimum(exponents, 690.0)) * self.weights, axis=1)[:, ::_EVERY] + self.least
+        # below e^600 no mass that is too small for a float can matter
+        return np.where(exponents[:, ::_EVERY] < 600.0, np.log(kept) + _BIN_ERROR, np.inf)
 
     def log_continued(self, rates: np.ndarray, angles: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds of log|phi(q)| at Re q = r < 0 and, with the same c, at Re q = r' > r, angle = (arg q - pi/2)_+ at most: (2)."""
+        edges, log_density, log_tail = self.edges[::_EVERY], self.log_density[::_EVERY], self.log_tail[::_EVERY]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            logs = -rates[:, None] * self.edges
-            kept = np.cumsum(np.exp(np.minimum(logs, 690.0)) * self.weights, axis=1) + self.least
-            turned = np.log(angles)[:, None] + self.log_density + logs
-            tail = 0.5 * (angles / self.shift)[:, None] ** 2 + np.logaddexp(turned, self.log_tail)
-            # below e^600 no mass that is too small for a float can matter
-            found = np.where(logs < 600.0, np.logaddexp(np.log(kept), tail), np.inf)
+            turned = np.log(angles)[:, None] + log_density - rates[:, None] * edges
+            tail = 0.5 * (angles / self.shift)[:, None] ** 2 + np.logaddexp(turned, log_tail)
+            found = np.logaddexp(self._log_cut(-rates), tail)
             rows, best = np.arange(len(rates)), np.argmin(found, axis=1)
-            used = np.arange(len(self.edges)) <= best[:, None]
-            right = np.log((np.exp(np.minimum(-others[:, None] * self.edges, 690.0)) * (used * self.weights)).sum(axis=1) + self.least)
-            right = np.where(others < 0.0, right, self.log_laplace(np.maximum(others, 0.0)))
+            cut = self._log_cut(np.maximum(-others, 0.0))[rows, best]
+            right = np.where(others < 0.0, cut, self.log_laplace(np.maximum(others, 0.0)))
             return found[rows, best] + _BIN_ERROR, np.logaddexp(right, tail[rows, best]) + _BIN_ERROR
+
+    def _log_cut(self, rates: np.ndarray) -> np.ndarray:
+        """log E[e^{rA}; A <= c], r >= 0, for every c: by chords; inf beyond the last rate."""
+        at = np.searchsorted(self._rates, rates).clip(1, len(self._rates) - 1)
+        low, high = self._rates[at - 1], self._rates[at]
+        share, there = ((rates - low) / (high - low))[:, None], self._cut_transforms[at]
+        found = (1.0 - share) * np.where(np.isfinite(there), self._cut_transforms[at - 1], 0.0) + share * there  # both are, or none
+        return np.where((rates <= high)[:, None] & np.isfinite(there), found + _BIN_ERROR, np.inf)
 
     def log_rotated(self, rates: np.ndarray, angles: np.ndarray) -> float:
         """The least of (3) at some angles, with Re(q e^{-i beta}) = rate >= 0."""
@@ -202,21 +226,23 @@ def _direct(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> P
 def _centred(steps: float, q: np.ndarray, nodes: _Nodes, doubts: np.ndarray) -> Powers:
     """t log(e^q phi(q)), and |1 + phi'/phi|.
 
-    Errors of a term: that of z times |1 - e^-z|, at most 1.25 |z| where the series is used, and units of what was subtracted; that of
-    its weight.
+    Errors of a term: that of z times |1 - e^-z|, where the series is used at most 1.25 |z|; three units of what was subtracted, where
+    it is not; and that of its weight.
     """
     z = np.multiply.outer(q, nodes.moved)
     size = np.abs(z)
     small = size < _SERIES
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         power = np.exp(-z)
-        excess = np.where(small, 0.0, power - 1.0 + z)
+        slope = 1.0 - power
+        excess = z - slope
         excess[small] = _series(z[small])
-        doubt = np.where(small, 1.25 * size * size, (1.0 + np.abs(power)) * (1.0 + size))
+        moved = np.where(small, 1.25 * size, np.abs(slope)) * size
+        rounded = np.where(small, 0.0, 3.0 * (1.0 + np.abs(power) + size))
         g = (excess * nodes.weights).sum(axis=1)
-        errors = EPSILON * (doubt @ nodes.doubts + np.abs(excess) @ nodes.units) + doubts
+        errors = EPSILON * (moved @ nodes.doubts + rounded @ nodes.sizes + np.abs(excess) @ nodes.units) + doubts
         errors = errors + np.where(np.abs(g) < 0.5, 0.0, 2.0 * EPSILON)
-        return _powers(steps, 1.0 + g, _log1p(g), (1.0 - power) @ (nodes.moved * nodes.weights), errors)
+        return _powers(steps, 1.0 + g, _log1p(g), slope @ (nodes.moved * nodes.weights), errors)
 
 
 def _powers(steps: float, base: np.ndarray, log_base: np.ndarray, slope: np.ndarray, errors: np.ndarray) -> Powers:

@@ -17,11 +17,11 @@ other rays instead of turning. The second line is the first one less the same fo
 is singular at 0. Where e^Lambda is negligible, at u = u_Y, the term -1 turns to the left and runs along u_Y - s instead, on which
 it does not oscillate. Three errors are charged besides those of phi:
 
-    panels      Gauss-Legendre with N nodes on [s_i, s_{i+1}]: at most 8 M rho^{-2N} / (1 - rho^-2) times the half-length, M the
-                maximum of the integrand on the Bernstein ellipse (Chebyshev coefficients are at most 2 M rho^-j, even ones from 2N on
-                are integrated with an error of at most 4 each). Bounds (1) and (2) of |phi| are Laplace transforms of positive
-                measures in Re q, so with e^{uk} the maximum is at one of the two ends of Re u. Near 0 |e^Lambda - 1| is at most
-                |u|^2/2 max|(e^Lambda)''|.
+    panels      Gauss-Legendre with N nodes on [s_i, s_{i+1}] (of calls in log s, du = u d log s): at most 8 M rho^{-2N} / (1 - rho^-2)
+                times the half-length, M the maximum of the integrand on the Bernstein ellipse (Chebyshev coefficients are at most
+                2 M rho^-j, even ones from 2N on are integrated with an error of at most 4 each). Bounds (1) and (2) of |phi| are
+                Laplace transforms of positive measures in Re q, so with e^{uk} the maximum is at one of the two ends of Re u. Near 0
+                |e^Lambda - 1| is at most |u|^2/2 max|(e^Lambda)''|. An ellipse in log s is inside a sector of a ring.
     ends        beyond s = Y with (3), which falls in s for beta >= gamma: e^{k Re u(Y)} (that)^t / (pi Y cos^2 gamma); of the call
                 before its first point s_0, s_0/2 max|(e^Lambda)''|, and beyond the end T of its turned path e^{(k-1) Re u} / (pi T).
     rounding    of every term and sum, relative to the sum of the absolute values; terms are weights of size 1 at most times one
@@ -46,8 +46,9 @@ from dp_edgeworth.proofs.lognormal_step import Rotation, StepLaw, log_powers, st
 from dp_edgeworth.sums.composition import EPSILON
 
 _ELLIPSES = np.array([1.3, 1.7, 2.4, 3.5, 5.0, 8.0])
-_CHUNK = 1 << 19
-_LARGEST = 690.0
+_STRIKES, _NEGLIGIBLE = 256, 1e-19  # strikes at once, and terms that are left out of their sums, of the largest one
+_LARGEST, _FURTHEST = 690.0, 1e100
+_UNITS = 12.0  # of the last place of a node: of its product with the direction, of e^x, and of each part of x times x <= 4
 _LONG_EPSILON = float(np.finfo(np.longdouble).eps)
 
 
@@ -131,19 +132,28 @@ class Contour:
         """At k - 1 = excess > -1, which may be off by 2 units in its last place."""
         excess = np.asarray(excess, float)
         middle, errors = np.empty(len(excess)), np.empty(len(excess))
-        chunk = max(1, _CHUNK // len(self.points))
+        order = np.argsort(excess, kind="stable")
         with np.errstate(over="ignore", invalid="ignore"):
-            for begin in range(0, len(excess), chunk):
-                some, part = excess[begin:begin + chunk], slice(begin, begin + chunk)
-                terms = np.exp(np.multiply.outer(some, self.points) + self.logs) * self.weights
-                sizes = np.abs(terms)
-                middle[part] = terms.imag.sum(axis=1, dtype=np.longdouble)
-                errors[part] = sizes @ self.errors + np.abs(some) * (sizes @ self.per_excess)
+            for begin in range(0, len(excess), _STRIKES):
+                part = order[begin:begin + _STRIKES]
+                some, (nodes, rest) = excess[part], self._large_terms(excess[part[[0, -1]]])
+                logs, weights = self.logs[nodes if len(self.logs) > 1 else slice(None)], self.weights[nodes]
+                sizes = np.exp(np.multiply.outer(some, self.points.real[nodes]) + logs.real) * np.abs(weights)
+                phases = np.multiply.outer(some, self.points.imag[nodes]) + (logs.imag + np.angle(weights))
+                middle[part] = (sizes * np.sin(phases)).sum(axis=1, dtype=np.longdouble)
+                errors[part] = sizes @ self.errors[nodes] + np.abs(some) * (sizes @ self.per_excess[nodes]) + rest
             errors = np.nan_to_num((errors + self._path_errors(excess)) * (1.0 + 1e-9), nan=np.inf)
             middle = np.nan_to_num(middle, nan=0.0, posinf=0.0, neginf=0.0)
             if self.is_call:
                 errors[excess <= 0.0] = np.inf
             return Options(np.maximum(middle - errors, 0.0), np.maximum(middle, 0.0), np.maximum(middle, 0.0) + errors)
+
+    def _large_terms(self, ends: np.ndarray) -> tuple[np.ndarray, float]:
+        """The nodes whose terms matter between two excesses, and the sum of all others there: moduli are convex in the excess."""
+        logs = np.multiply.outer(ends, self.points.real) + self.logs.real
+        sizes = (np.exp(np.minimum(logs, _LARGEST)) * np.abs(self.weights)).max(axis=0)
+        kept = ~(sizes <= _NEGLIGIBLE * sizes.max()) | (logs > _LARGEST).any(axis=0)
+        return np.flatnonzero(kept), float(sizes[~kept].sum()) * (1.0 + 1e-9)
 
     def _path_errors(self, excess: np.ndarray) -> np.ndarray:
         cuts = np.multiply.outer(self.last, excess) + self.log_cuts[:, None]
@@ -152,10 +162,10 @@ class Contour:
 
 def contour(ray: Ray) -> Contour:
     """Theorem of the module's header: puts where the abscissa is positive, calls where it is 0."""
-    u, rule = _nodes(ray.points, ray.abscissa, ray.way, ray.nodes)
+    u, rule = _growing_nodes(ray) if ray.is_call else _nodes(ray.points, ray.abscissa, ray.way, ray.nodes)
     powers = log_powers(ray.shift, ray.steps, u, ray.rotation)
-    # An error of two units in the last place of u moves e^Lambda by its derivative.
-    errors = np.expm1(np.minimum(powers.errors, _LARGEST)) + 2.0 * EPSILON * np.abs(u) * powers.slopes
+    # An error of some units in the last place of u moves e^Lambda by its derivative.
+    errors = np.expm1(np.minimum(powers.errors, _LARGEST)) + _UNITS * EPSILON * np.abs(u) * powers.slopes
     logs, values, cuts = powers.logs, np.ones(u.shape, complex), [(ray.corner.real, log_cut(ray))]
     if ray.is_call:
         logs, values, errors = np.zeros(1), *_less_one(powers.logs, errors)
@@ -163,10 +173,10 @@ def contour(ray: Ray) -> Contour:
         u, rule = np.concatenate([u, more]), np.concatenate([rule, more_rule])
         values, errors = np.concatenate([values, np.full(len(more), -1.0)]), np.concatenate([errors, np.zeros(len(more))])
         cuts.append((ray.corner.real - ray.turned[-1], -math.log(math.pi * ray.turned[-1])))
-    errors = errors + EPSILON * (24.0 + 2.0 * np.abs(logs)) + len(u) * _LONG_EPSILON
+    errors = errors + EPSILON * (48.0 + 2.0 * np.abs(logs)) + len(u) * _LONG_EPSILON
     last, log_cuts = np.array(cuts).T
-    return Contour(ray.is_call, u, logs, values * (rule / (math.pi * u * u)), errors, 4.0 * EPSILON * np.abs(u), panel_errors(ray),
-                   last, log_cuts, math.exp(min(log_start(ray), _LARGEST)) if ray.is_call else 0.0)
+    return Contour(ray.is_call, u, logs, values * (rule / (math.pi * u * u)), errors, (2.0 + _UNITS) * EPSILON * np.abs(u),
+                   panel_errors(ray), last, log_cuts, math.exp(min(log_start(ray), _LARGEST)) if ray.is_call else 0.0)
 
 
 def _less_one(logs: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,6 +191,19 @@ def _nodes(points: np.ndarray, origin: complex, way: complex, nodes: int) -> tup
     x, w = legendre(nodes)
     centres, halves = 0.5 * (points[1:] + points[:-1]), 0.5 * np.diff(points)
     return origin + way * (centres[:, None] + halves[:, None] * x).ravel(), (halves[:, None] * w).ravel() * way
+
+
+def _growing_nodes(ray: Ray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of panels in log s: s = s_i e^x, with x from 0 on in each of them."""
+    x, w = legendre(ray.nodes)
+    halves = _log_halves(ray.points)[:, None]
+    u = ray.way * (ray.points[:-1, None] * np.exp(halves * (1.0 + x))).ravel()
+    return u, (halves * w).ravel() * u
+
+
+def _log_halves(points: np.ndarray) -> np.ndarray:
+    """Half-lengths in log s, each to a few units in its last place."""
+    return 0.5 * np.log1p(np.diff(points) / points[:-1])
 
 
 def _log_second(ray: Ray, angles: np.ndarray | float, sizes: np.ndarray | float) -> np.ndarray:
@@ -225,6 +248,11 @@ def _along_turned(ray: Ray) -> PanelErrors:
 
 
 def _along_ray(ray: Ray) -> PanelErrors:
+    return _along_growing(ray) if ray.is_call else _along_equal(ray)
+
+
+def _along_equal(ray: Ray) -> PanelErrors:
+    """Of puts. Ellipses are inside rectangles; one around 0 or across the cut proves nothing."""
     law, halves = step_law(ray.shift), 0.5 * np.diff(ray.points)
     centres = ray.abscissa + ray.way * 0.5 * (ray.points[1:] + ray.points[:-1])
     sine, cosine = math.sin(ray.lean), math.cos(ray.lean)
@@ -236,15 +264,27 @@ def _along_ray(ray: Ray) -> PanelErrors:
     logs = ends + ray.steps * _log_transforms(law, left / ray.steps, right / ray.steps, angles)
     nearest = np.maximum(np.hypot(np.maximum(left, 0.0), np.maximum(lowest, 0.0)), np.abs(centres) - major)
     with np.errstate(divide="ignore"):
-        factors = _log_rules(halves, ray.nodes)
-        by_numerator = factors - 2.0 * np.log(np.maximum(nearest, 0.0))
-    if ray.is_call:
-        logs = np.logaddexp(logs, 0.0)
-        by_second = factors - math.log(2.0) + _log_second(ray, angles, np.abs(centres) + major)
-        less = by_second < by_numerator + logs.max(axis=0)
-        logs, by_numerator = np.where(less, 0.0, logs), np.where(less, by_second, by_numerator)
-    # An ellipse around 0 or across the cut proves nothing.
-    return PanelErrors(ends, logs, np.where((lowest > 0.0) | (left >= 0.0), by_numerator, np.inf))
+        factors = _log_rules(halves, ray.nodes) - 2.0 * np.log(np.maximum(nearest, 0.0))
+    return PanelErrors(ends, logs, np.where((lowest > 0.0) | (left >= 0.0), factors, np.inf))
+
+
+def _along_growing(ray: Ray) -> PanelErrors:
+    """Of calls: r^-1 e^{u(k-1)} (e^Lambda - 1) on sectors, nearest <= r <= furthest, arg u - pi/2 from first to last."""
+    halves = _log_halves(ray.points)
+    major, minor = _half_axes(halves)
+    log_centres, room = np.log(ray.points[:-1]) + halves, 1.0 + 1e-12
+    with np.errstate(over="ignore"):
+        nearest, furthest = np.exp(log_centres - major) / room, np.minimum(np.exp(log_centres + major) * room, _FURTHEST)
+    first, last = ray.lean - minor * room, ray.lean + minor * room
+    left = -furthest * np.sin(np.minimum(last, 0.5 * math.pi))
+    right = np.where(first > 0.0, -nearest, furthest) * np.sin(np.abs(np.maximum(first, -0.5 * math.pi)))
+    ends = np.stack([left, right])
+    logs = np.logaddexp(ends + ray.steps * _log_transforms(step_law(ray.shift), left / ray.steps, right / ray.steps, last), 0.0)
+    factors = _log_rules(halves, ray.nodes)
+    by_numerator, by_second = factors - np.log(nearest), factors + np.log(0.5 * furthest) + _log_second(ray, last, furthest)
+    less = by_second < by_numerator + logs.max(axis=0)
+    possible = (first > -0.5 * math.pi) & (last < 0.5 * math.pi) & (furthest < _FURTHEST)
+    return PanelErrors(ends, np.where(less, 0.0, logs), np.where(possible, np.where(less, by_second, by_numerator), np.inf))
 
 
 def _log_transforms(law: StepLaw, left: np.ndarray, right: np.ndarray, angles: np.ndarray) -> np.ndarray:

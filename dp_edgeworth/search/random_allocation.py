@@ -1,15 +1,8 @@
-"""Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
-
-    k - 1 of at least about 1, much noise absent   calls along a leaning ray, one for every factor 8 of k - 1
-    all other k                                    puts along Re u = a with the a, of powers of 2, that makes e^{ak} psi(a) / a small
-
-A ray serves every epsilon whose k belongs to it, and is kept.
-"""
+"""One epoch of random allocation: its certified curve, and the epsilons at which it is a target."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,26 +15,18 @@ from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs import allocation_tails
 from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.proofs.ends import proved_epsilons
-from dp_edgeworth.proofs.lognormal_step import Rotation, step_law
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.random_allocation import Contour, Options, Ray, contour, log_cut, log_start, panel_errors
+from dp_edgeworth.proofs.random_allocation import Contour, Options
+from dp_edgeworth.search.allocation_rays import deviation, keys, ray_contour
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
-_NODES = 32
-_LEAN = 0.4
-_LARGEST_LEAN = 1.0  # times the shift: phi is summed with e^{lean^2 / (2 v^2)} times as much rounding
-_LEANING_SHIFT = 0.45  # from which puts may lean
-_FAR_CALL, _LEAST_CALL = 6.0, 0.35  # deviations of S, and k - 1, from which calls are integrated as such
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
-_DIGITS = 40.0
-_LONGEST_STEP = 5.0  # of log s in a panel
-_OCTAVES = 3  # of k - 1 that one ray for calls serves
-_MOST_PANELS, _FEW_PANELS = 500, 24
 _LARGEST_EXPONENT = 690.0
 _FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
-_LARGEST_RATE = 500.0  # a / t
+_NEAREST, _PLACES = 1e-12, 800  # epsilons at which simple bounds look for the end
+_FURTHER_OUT, _NEARLY = np.append(1.0, np.geomspace(1.02, 30.0, 60)), 7.0
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
 _NARROW, _WIDE = 1e-8, 1e-3  # intervals of log delta that need no contour, and for which the simple bounds are tried
 _FEW_LARGE = 3.0  # shifts from which these come first
@@ -84,19 +69,30 @@ class RandomAllocationCurve(Curve):
     @property
     def deviation(self) -> float:
         """Standard deviation of S."""
-        return _deviation(self.shift, self.steps)
+        return deviation(self.shift, self.steps)
+
+    def reach(self, log_least: float) -> float:
+        """An epsilon from which log delta is about below that: where the simple lower bounds say so, or further out."""
+        eps = np.geomspace(_NEAREST, self.largest, _PLACES)
+        first = float(eps[min(int(np.sum(self._simple_lower(eps) > log_least)), _PLACES - 1)])
+        beyond = first * _FURTHER_OUT
+        upper = self.bounds(beyond).upper
+        return float(beyond[int(np.argmax(upper <= max(log_least + _NEARLY, float(upper.min()))))])
+
+    def _simple_lower(self, eps: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            found = [bound(self.shift, float(self.steps), eps) for bound in allocation_tails.LOWER[self.direction]]
+            return np.maximum.reduce([np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15, *found])
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         """Certified bounds of log delta, and the estimate."""
         eps, law = np.minimum(epsilons, _FAR), (self.shift, float(self.steps))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            upper, lower = allocation_tails.log_unsampled(self.shift, eps), np.log(np.maximum(-np.expm1(eps), 0.0)) - 1e-15
-            for bound in allocation_tails.LOWER[self.direction]:
-                lower = np.maximum(lower, bound(*law, eps))
+            upper, lower = allocation_tails.log_unsampled(self.shift, eps), self._simple_lower(eps)
             estimate = upper.copy()
             for bound in allocation_tails.UPPER[self.direction] if self.shift >= _FEW_LARGE else ():
                 upper = np.minimum(upper, bound(*law, eps))
-            left = np.flatnonzero(~(upper - lower < _NARROW))
+            left = np.flatnonzero(~(upper - lower < _NARROW) & (eps < self.largest))
             if self.is_direct and len(left):
                 direct = self._direct(eps[left])
                 lower[left], upper[left] = np.maximum(lower[left], direct.lower), np.minimum(upper[left], direct.upper)
@@ -177,10 +173,10 @@ class RandomAllocationCurve(Curve):
         sign = 1.0 if self.direction == "remove" else -1.0
         excess = np.expm1(np.minimum(sign * eps, _LARGEST_EXPONENT))
         parts = np.full((3, len(eps)), np.nan)
-        keys = _keys(self.shift, self.steps, excess)
-        for key in set(keys):
-            mine = np.flatnonzero([one == key for one in keys])
-            ray = _contour(self.shift, self.steps, *key)
+        owners = keys(self.shift, self.steps, excess)
+        for key in set(owners):
+            mine = np.flatnonzero([one == key for one in owners])
+            ray = ray_contour(self.shift, self.steps, *key)
             if ray is None:
                 continue
             parts[:, mine] = _deltas(ray, ray.options(excess[mine]), excess[mine], sign)
@@ -216,125 +212,3 @@ def _deltas(ray: Contour, found: Options, excess: np.ndarray, sign: float) -> np
     slack = 4e-16 * np.abs(moved) * 2.0
     return np.array([np.maximum(found.lower + moved - slack, 0.0), np.maximum(found.estimate + moved, 0.0), found.upper + moved +
     slack])
-
-
-def _keys(shift: float, steps: int, excess: np.ndarray) -> list[tuple[bool, int]]:
-    """For every k - 1: whether it is a call, and the binary exponent of a or of k - 1."""
-    exponents, sizes = _abscissas(shift, steps)
-    best = exponents[np.argmin(np.multiply.outer(excess, np.exp2(exponents)) + sizes, axis=1)]
-    far = _FAR_CALL * _deviation(shift, steps)
-    calls = excess >= (min(far, _LEAST_CALL) if shift >= _LEANING_SHIFT else far)
-    octaves = _OCTAVES * np.ceil(np.log2(np.where(calls, excess, 1.0)) / _OCTAVES)
-    return [(True, int(octave)) if call else (False, int(exponent))
-            for call, octave, exponent in zip(calls, octaves, best, strict=True)]
-
-
-def _deviation(shift: float, steps: int) -> float:
-    """Standard deviation of S."""
-    return math.sqrt(math.expm1(min(shift ** 2, 600.0)) / steps)
-
-
-@functools.lru_cache(maxsize=256)
-def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Binary exponents of a, and log(e^a psi(a) / a)."""
-    exponents = np.arange(-30.0, 80.0)
-    exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEANING_SHIFT else _LARGEST_RATE ** 3) * steps]
-    rates = np.exp2(exponents)
-    return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)
-
-
-def _served(shift: float, steps: int, exponent: int) -> np.ndarray:
-    """The least and the largest k - 1 for which this a is the best: where its neighbours are as good, or hardly anything is left."""
-    exponents, sizes = _abscissas(shift, steps)
-    rates, at = np.exp2(exponents), int(np.flatnonzero(exponents == exponent)[0])
-    edges = (sizes[:-1] - sizes[1:]) / (rates[1:] - rates[:-1])  # k - 1, decreasing in a
-    least = -min(1.0, 15.0 * math.sqrt(math.expm1(min(shift * shift, 600.0)) / steps))
-    low, high = float(edges[at]) if at < len(edges) else -1.0, float(edges[at - 1]) if at else 1e6
-    return np.array([min(max(low, least), high), high])
-
-
-@functools.lru_cache(maxsize=512)
-def _contour(shift: float, steps: int, is_call: bool, exponent: int) -> Contour | None:
-    """The contour for one key with the fewest panels, None where it would be too long."""
-    leans = [min(_LEAN, _LARGEST_LEAN * shift), min(_LEAN, 3.0 * shift / math.sqrt(steps))] if is_call else [0.0, _LEAN]
-    make, best = _call_ray if is_call else _put_ray, None
-    for lean in leans if is_call or shift >= _LEANING_SHIFT else leans[:1]:
-        ray = make(shift, steps, exponent, lean)
-        if best is None or (ray is not None and len(ray.points) < len(best.points)):
-            best = ray
-        if best is not None and len(best.points) <= _FEW_PANELS:
-            break
-    return None if best is None else contour(best)
-
-
-def _put_ray(shift: float, steps: int, exponent: int, lean: float) -> Ray | None:
-    a, served = 2.0 ** exponent, _served(shift, steps, exponent)
-    exponents, sizes = _abscissas(shift, steps)
-    wanted = float(sizes[exponents == exponent][0]) + a * served - _DIGITS
-    empty = Ray(shift, float(steps), a, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, a, lean))
-    length = _length(empty, 0.5 * a, float(wanted[0]), served[0])
-    return _refined(empty._replace(points=_growing(0.0, length, a, math.inf)), served, wanted)
-
-
-def _call_ray(shift: float, steps: int, octave: int, lean: float) -> Ray | None:
-    served, deviation = np.array([2.0 ** -_OCTAVES, 1.0]) * 2.0 ** octave, _deviation(shift, steps)
-    wanted = np.log(np.minimum(deviation, np.minimum(1.0, deviation ** 2) / served)) - _DIGITS
-    empty = Ray(shift, float(steps), 0.0, lean, np.zeros(1), np.zeros(1), _NODES, _rotation(shift, steps, 0.0, lean))
-    log_first = min(float(wanted.min()) - log_start(empty._replace(points=np.ones(1))), -1.0)
-    if log_first < -_LARGEST_EXPONENT:
-        return None
-    first = math.exp(log_first)
-    scale = 1.0 / max(min(deviation, 1.0), served[1])
-    length = _length(empty, scale, float(wanted[0]), served[0])
-    ray = empty._replace(points=np.geomspace(first, length, 2 + int(math.log(length / first) / _LONGEST_STEP)))
-    end = 1.0 / served[1]
-    while served[0] * (ray.corner.real - end) - math.log(end) > wanted[0]:
-        end *= 1.5
-    return _refined(ray._replace(turned=_growing(0.0, end, ray.corner.imag, 20.0 / served[1])), served, wanted)
-
-
-def _growing(start: float, end: float, distance: float, longest: float) -> np.ndarray:
-    """Panels as long as the pole at this distance from the start allows."""
-    points = [start]
-    while points[-1] < end and len(points) < _MOST_PANELS:
-        points.append(points[-1] + min(0.9 * math.hypot(distance, points[-1]), longest))
-    return np.array(points)
-
-
-def _refined(ray: Ray, served: np.ndarray, wanted: np.ndarray) -> Ray | None:
-    """Panels halved until the errors of all of them are as small as wanted; None if that are too many."""
-    for _ in range(20):
-        wide = np.any(panel_errors(ray).logs(served) > wanted, axis=-1)
-        if not wide.any():
-            return ray
-        if len(wide) + wide.sum() > _MOST_PANELS:
-            return None
-        along = len(ray.points) - 1
-        ray = ray._replace(points=_halved(ray.points, wide[:along]), turned=_halved(ray.turned, wide[along:]))
-    return None
-
-
-def _halved(points: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The chosen panels in two, long ones in proportion to the distance from 0."""
-    low, high = points[:-1][chosen], points[1:][chosen]
-    return np.sort(np.concatenate([points, np.where((low > 0.0) & (high > 3.0 * low), np.sqrt(low * high), 0.5 * (low + high))]))
-
-
-def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
-    """Where the log of the rest of psi is small enough."""
-    length = start
-    for _ in range(400):
-        longer = ray._replace(points=np.array([0.0, length]))
-        if log_cut(longer) + excess * longer.corner.real <= wanted:
-            break
-        length *= 1.5
-    return length
-
-
-def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """phi(q) is summed to so many digits after its first one."""
-    strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
-    angle, digits = strip + lean, _DIGITS - float(step_law(shift).log_laplace(np.array(abscissa / steps)))
-    step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
-    return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
-
