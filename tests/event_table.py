@@ -13,6 +13,7 @@ from dp_edgeworth.losses.class_leaf import ClassLeaf
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.mechanisms import UnsupportedLeafError, directions
 from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.paper.known_moments import PllrMoments
 
 RELATIONS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL, NeighboringRelation.REPLACE_ONE)
 
@@ -30,7 +31,7 @@ def _in_words(pllr: Pllr) -> str:
     if isinstance(pllr, ClassLeaf):
         ways = ["pair" if pllr.attained else "profile"] if pllr.pair is not None else []
         return " and ".join(ways + (["Renyi curve"] if pllr.curve is not None else []))
-    if pllr.moments_only:
+    if isinstance(pllr, PllrMoments):
         return "moments"
     return "profile" if isinstance(pllr, LatticePair) else "pair"
 

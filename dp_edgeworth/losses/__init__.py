@@ -5,7 +5,7 @@
     operations                     reversing, Poisson sampling, public coins: pairs from pairs
     gaussian_noise,                Gaussian noise, a mixture of its shifts, a sampled record replaced; what these have in common
     sampled_gaussian               is in `normal_mixtures`
-    laplace_noise, known_moments   Laplace noise; a loss known by four cumulants
+    laplace_noise                  Laplace noise
     finite_pair                    what pairs with finitely many losses have in common: `atoms` any of them, `lattice_pair` many
     profile_pair, profile_hull     finite pairs that dominate, or are dominated by, what is known by its delta at some epsilons:
     user_profile, class_leaf,      profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise

@@ -128,11 +128,6 @@ class Pllr(abc.ABC):
         return False
 
     @property
-    def moments_only(self) -> bool:
-        """Whether only `cumulants(order, tilt)` are known, order <= 4 (`known_moments.PllrMoments`)."""
-        return False
-
-    @property
     def finite_supremum(self) -> float:
         """Essential upper bound of what is finite of L."""
         return self.supremum

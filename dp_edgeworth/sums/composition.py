@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.operations import reverse
@@ -246,53 +245,12 @@ class Composition:
                 result[:, column] += block.accurate_cgf(np.array([tilt]))[:, 0]
         return result
 
-    def cumulants(self, order: int, tilt: float = 0.0) -> np.ndarray:
-        """Cumulants 1..order of the sum under the law tilted by `tilt` (0: Y under Q, -1: X under P)."""
-        known = {pllr: count for pllr, count in self.counts.items() if pllr.moments_only}
-        if known:
-            rest = Composition({pllr: count for pllr, count in self.counts.items() if pllr not in known})
-            return sum((float(count) * pllr.cumulants(order, tilt) for pllr, count in known.items()),  # type: ignore[attr-defined]
-                       rest.cumulants(order, tilt))
-        # L^order grows like e^{order x} where the sampled loss bends, so the nodes must reach that far.
-        return self.expansion(order, tilt, self.demand(tilt - order, tilt + order))[1]
-
-    def expansion(self, order: int, tilt: float, demand: Demand) -> tuple[float, np.ndarray]:
-        """K and its derivatives 1..order at one tilt, the cumulants of the tilted sum."""
-        log_mgf = 0.5 * self.gaussian_variance * tilt * (tilt + 1.0)
-        result = np.zeros(order)
-        result[0] = self.gaussian_variance * (tilt + 0.5)
-        if order > 1:
-            result[1] = self.gaussian_variance
-        for block in self.blocks(demand):
-            t = block.transform(tilt)
-            log_mgf += float(block.total(t.log_mgf))
-            centred = block.rule.values - t.mean[:, None]
-            powers, moments = np.ones_like(centred), [np.ones(len(t.mean))]
-            for _ in range(order):
-                powers = powers * centred
-                moments.append((t.weights * powers).sum(axis=1))
-            central = np.array(moments)
-            central[1:2] = 0.0
-            kappa = cumulants_from_central_moments(central)
-            kappa[0] = t.mean
-            result += kappa @ block.counts
-        return log_mgf, result
-
 
 def rule_error(tilts: np.ndarray) -> np.ndarray:
     """What the quadrature rules can do to K: e^-40 of each leaf's over its count, at s = c + 1 and, for the control variate, at 0
     and 1.
     """
     return 1e-17 * (2.0 + np.abs(tilts))
-
-
-def cumulants_from_central_moments(moments: np.ndarray) -> np.ndarray:
-    """kappa_1..kappa_n from central moments mu_0..mu_n: kappa_n = mu_n - sum_k C(n-1, k-1) kappa_k mu_{n-k}."""
-    order = len(moments) - 1
-    kappa = np.zeros((order + 1, *moments.shape[1:]))
-    for n in range(1, order + 1):
-        kappa[n] = moments[n] - sum((special.comb(n - 1, k - 1) * kappa[k] * moments[n - k] for k in range(1, n)), 0.0)
-    return kappa[1:]
 
 
 def _total(suprema: Sequence[float]) -> float:

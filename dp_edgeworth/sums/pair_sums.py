@@ -58,4 +58,4 @@ class PairSums:
 def _mirrored(remove: Pllr, add: Pllr) -> bool:
     """Whether the sums of "remove" serve "add": it is the reverse, exact, and no loss is infinite."""
     return ((add == remove and remove.mirror) or (isinstance(add, Reversed) and add.inner == remove)) and (
-        remove.dominated is remove and not (remove.infinite_mass or remove.lost_mass or remove.moments_only))
+        remove.dominated is remove and not (remove.infinite_mass or remove.lost_mass))

@@ -1,4 +1,4 @@
-"""Events with finitely many outcomes, or known by a guarantee that such an event attains; and those known by moments only."""
+"""Events with finitely many outcomes, or known by a guarantee that such an event attains."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from scipy import special
 
 from dp_edgeworth import validation
 from dp_edgeworth.events import available
-from dp_edgeworth.events.own_events import PllrMomentsDpEvent
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.mechanisms import registry
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, RO, RS, Directions
 from dp_edgeworth.losses.pllr import Pllr
@@ -100,13 +98,6 @@ def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
     losses = tuple((sensitivity * (x - 0.5 * sensitivity) / sigma**2).tolist())
     known = Atoms(masses, shifted, losses=losses)
     return Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), known, (math.inf, *losses, -math.inf))
-
-
-@registry.register_mechanism(PllrMomentsDpEvent)
-def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> Directions:
-    """X and Y of one direction; the other one is (-Y, -X)."""
-    pair = PllrMoments.validated(event)
-    return Directions(pair, pair.reversed())
 
 
 registry.refuse(dp_event.SampledWithReplacementDpEvent,
