@@ -17,7 +17,7 @@ from dp_edgeworth.losses import gaussian_curve, one_use, trapezoid
 from dp_edgeworth.losses.cells import Cells, normal_cells
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
 from dp_edgeworth.losses.normal_mixtures import Normals
-from dp_edgeworth.losses.pllr import Pllr, itself
+from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, Rule
 from dp_edgeworth.losses.trapezoid import log_normal_floor
 
@@ -31,7 +31,7 @@ class GaussianShift(Pllr):
 
     mu: float
     supremum, infimum, infinite_mass, lost_mass, top_mass, bottom_mass = math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0
-    mirror, atomic, dominated = True, False, itself
+    mirror, atomic = True, False
     gaussian_variance = loss_scale = property(lambda self: self.mu * self.mu)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class NormalPair(Pllr):
     one on. Subclasses say which mixture."""
 
     supremum, infinite_mass, lost_mass, top_mass, bottom_mass = math.inf, 0.0, 0.0, 0.0, 0.0
-    atomic, dominated = False, itself
+    atomic = False
 
     @property
     @abc.abstractmethod

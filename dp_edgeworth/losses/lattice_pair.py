@@ -14,7 +14,6 @@ import hashlib
 import numpy as np
 
 from dp_edgeworth.losses.finite_pair import FinitePair
-from dp_edgeworth.losses.pllr import Pllr
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,7 +23,6 @@ class LatticePair(FinitePair):
     Attributes:
       indices: increasing numbers, 0 among them; integers, but where the losses have no lattice and the spacing is 1.
       lost_mass: P-mass of L = -inf. infinite_mass: Q-mass of L = +inf.
-      below: a pair with less loss than the true one, where this one was made by rounding up; None where this one is exact.
     """
 
     spacing: float
@@ -32,7 +30,6 @@ class LatticePair(FinitePair):
     masses: np.ndarray
     lost_mass: float = 0.0
     infinite_mass: float = 0.0
-    below: Pllr | None = None
     infinite_mass_error = 0.0
     lost_mass_error = 0.0
     top_mass = 0.0  # known to rounding only
@@ -47,14 +44,13 @@ class LatticePair(FinitePair):
     @functools.cached_property
     def _identity(self) -> bytes:
         numbers = np.array([self.spacing, self.lost_mass, self.infinite_mass])
-        text = repr(self.below).encode()  # the same in every process, as a hash is not
-        return hashlib.blake2b(numbers.tobytes() + self.indices.tobytes() + self.masses.tobytes() + text, digest_size=24).digest()
+        return hashlib.blake2b(numbers.tobytes() + self.indices.tobytes() + self.masses.tobytes(), digest_size=24).digest()
 
     def __hash__(self) -> int:
         return hash(self._identity)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LatticePair) and self._identity == other._identity and self.below == other.below
+        return isinstance(other, LatticePair) and self._identity == other._identity
 
     def __repr__(self) -> str:
         return f"LatticePair(spacing={self.spacing!r}, atoms={len(self.masses)}, identity={self._identity.hex()[:16]})"
@@ -68,8 +64,4 @@ class LatticePair(FinitePair):
     def mirror(self) -> bool:
         """Whether the masses read backwards are the same."""
         return (self.lost_mass == self.infinite_mass and np.array_equal(self.indices, -self.indices[::-1])
-                and np.array_equal(self.masses, self.masses[::-1]) and (self.below is None or self.below.mirror))
-
-    @property
-    def dominated(self) -> Pllr:
-        return self if self.below is None else self.below
+                and np.array_equal(self.masses, self.masses[::-1]))

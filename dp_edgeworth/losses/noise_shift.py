@@ -46,6 +46,7 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
+from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.noise_knots import LARGEST_LOSS, knots, thinned
 from dp_edgeworth.losses.profile_hull import balanced
@@ -57,7 +58,7 @@ _MARGIN = 1e-12
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NoisePair(LatticePair):
-    """The symmetric pair S of a log-concave noise and its shift, from above; `below` is the one from below (see the module's header).
+    """The symmetric pair S of a log-concave noise and its shift, from above or from below (see the module's header).
 
     Atoms, but so many that they count as smooth.
     """
@@ -92,8 +93,8 @@ class NoisePair(LatticePair):
 
 
 @functools.lru_cache(maxsize=256)
-def noise_pair(noise: AdditiveNoise, shift: float) -> NoisePair:
-    """The upper pair, with the lower one below it; the shift is in units of the scale of the noise."""
+def noise_pair(noise: AdditiveNoise, shift: float) -> Leaf:
+    """The upper pair and the lower one; the shift is in units of the scale of the noise."""
     if shift >= noise.width:
         return NoisePair(1.0, np.zeros(1), np.zeros(1), 1.0, 1.0)
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
@@ -103,7 +104,7 @@ def noise_pair(noise: AdditiveNoise, shift: float) -> NoisePair:
     losses = np.append(losses[losses < last], last)
     heights = np.maximum(*(curve.upper(losses) for curve in curves))
     above = dominating_pair(1.0, heights, heights, nodes=(losses, losses))
-    return NoisePair(1.0, above.indices, above.masses, above.lost_mass, above.infinite_mass, below)
+    return between(NoisePair(1.0, above.indices, above.masses, above.lost_mass, above.infinite_mass), below)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,6 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
@@ -47,15 +46,13 @@ Nodes = tuple[np.ndarray, np.ndarray]
 Bracket = tuple[np.ndarray, np.ndarray]
 
 
-def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, below: Pllr | None = None,
-                    nodes: Nodes | None = None) -> LatticePair:
+def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, nodes: Nodes | None = None) -> LatticePair:
     """A pair with losses j * spacing that dominates whatever has delta(j * spacing) <= remove[j], and <= add[j] in the other direction.
 
     Args:
       spacing: of the losses.
       remove: upper bounds of delta in the direction "remove" at epsilon = j * spacing.
       add: the same for the direction "add", maybe another number of them.
-      below: a pair that the mechanism dominates, which becomes the pair's `dominated`.
       nodes: the numbers j of `remove` and of `add`, 0 first and increasing; by default 0, 1, 2, ...
 
     >>> import math, numpy as np
@@ -70,7 +67,7 @@ def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, below: 
         lifted = np.where((side > 0.0) & (side < _LEAST), _LEAST, np.minimum(side, zero))
         kept = np.flatnonzero(lifted == lifted[-1])[0] + 1  # from there on it is constant
         sides += [np.asarray(places)[:kept], lifted[:kept]]
-    return dataclasses.replace(_raised(Profile.of(spacing, *sides)), below=below)
+    return _raised(Profile.of(spacing, *sides))
 
 
 def _raised(profile: Profile) -> LatticePair:

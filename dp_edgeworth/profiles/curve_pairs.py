@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
 _DENSE = 1024
@@ -24,19 +24,19 @@ _LARGEST_INDEX = 2.0**40
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
 
 Upper = Callable[[np.ndarray], np.ndarray]
-Bracket = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Bounds = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Side(NamedTuple):
     """One order of the laws, eps >= 0: upper bounds of delta, and bounds of the delta of something that is dominated."""
 
     upper: Upper
-    bracket: Bracket
+    bracket: Bounds
     exact: bool = False  # both are of the same thing
 
 
-def pair_of_curves(right: Side, left: Side) -> LatticePair:
-    """The pair above, with the one below as its `dominated`; `left` is the reversed order."""
+def pair_of_curves(right: Side, left: Side) -> Bracket:
+    """The pairs above and below; `left` is the reversed order."""
     ends = [reach(side.upper, 1.0, _LEAST) for side in (right, left)]
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
@@ -47,7 +47,7 @@ def pair_of_curves(right: Side, left: Side) -> LatticePair:
     below = dominated_pair(spacing, brackets[0], brackets[1], _FINER, (floors[0], floors[1]), (nodes[0], nodes[1]))
     above = [found[1][::_FINER] if side.exact else side.upper(spacing * places)
              for side, places, found in zip((right, left), nodes, brackets, strict=True)]
-    return dominating_pair(spacing, above[0], above[1], below, (nodes[0], nodes[1]))
+    return Bracket((below,), dominating_pair(spacing, above[0], above[1], (nodes[0], nodes[1])))
 
 
 def graded_nodes(last: int) -> np.ndarray:

@@ -16,9 +16,10 @@ import dp_edgeworth
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.bracket import above, below, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.operations import Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.losses.operations import Mixed, mixed, reverse, subsample
 from dp_edgeworth.losses.pllr import OnlyRules, Pllr
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
@@ -139,8 +140,8 @@ every_pair = pytest.mark.parametrize(("name", "remove", "add"), all_pairs(), ids
 
 @every_pair
 def test_total_masses(name, remove, add):
-    """E e^X = E e^-Y = 1, infinite losses counted apart."""
-    for pair in (remove, add):
+    """E e^X = E e^-Y = 1, infinite losses counted apart; of a bracket on both sides."""
+    for pair in (above(remove), above(add), below(remove), below(add)):
         rule = pair.rule(Demand(0.0, 1.0))
         assert rule.weights.sum() + rule.lost[0] == pytest.approx(1.0, abs=1e-13)
         assert (rule.weights * np.exp(rule.values)).sum() + rule.infinite[0] == pytest.approx(1.0, abs=1e-13)
@@ -204,19 +205,18 @@ def test_parts_of_weight_zero_do_not_count():
 
 def test_what_is_known_from_below_of_a_mixture():
     """delta(1) of the lower side is 1/2 (1 - e^{-1/2}) of Laplace(1/2) and nothing of what was rounded up."""
-    tiny = RoundedUp((1.0, 0.0), (GaussianShift(1.0), Atoms((1.0,), (1.0,))))
-    mixed = Mixed((0.5, 0.5), (LaplaceShift(2.0), tiny))
-    below = mixed.dominated
-    assert float(np.exp(below.log_hockey_stick(np.array(1.0)))) == pytest.approx(-0.5 * math.expm1(-0.5), rel=1e-13)
-    assert reverse(mixed).dominated == reverse(below)
-    exact = Mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0)))
-    assert exact.dominated is exact
+    tiny = between(GaussianShift(1.0), Atoms((1.0,), (1.0,)))
+    coin = mixed((0.5, 0.5), (LaplaceShift(2.0), tiny))
+    assert float(np.exp(below(coin).log_hockey_stick(np.array(1.0)))) == pytest.approx(-0.5 * math.expm1(-0.5), rel=1e-13)
+    assert below(reverse(coin)) == reverse(below(coin))
+    exact = mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0)))
+    assert exact == Mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0))) and below(exact) is above(exact) is exact
 
 
 def test_rounding_up_survives_reversal():
     sampled, nothing = subsample(GaussianShift(1.0), 0.1), Atoms((1.0,), (1.0,))
-    assert reverse(RoundedUp((1.0, 0.0), (sampled, nothing))) == RoundedUp((1.0, 0.0), (reverse(sampled), nothing))
-    assert reverse(RoundedUp((1.0, 0.0), (GaussianShift(1.0), nothing))).mirror
+    assert reverse(between(sampled, nothing)) == between(reverse(sampled), nothing)
+    assert reverse(between(GaussianShift(1.0), nothing)).mirror
 
 
 BAD_PAIRS = {
@@ -293,7 +293,7 @@ def test_what_a_new_kind_of_loss_does_not_say_is_an_error():
     with pytest.raises(TypeError, match="infinite_mass") as error:
         Forgetful()
     for name in ("supremum", "infimum",
-                 "lost_mass", "top_mass", "atomic", "loss_scale", "dominated", "largest_kept", "log_hockey_stick", "cells"):
+                 "lost_mass", "top_mass", "atomic", "loss_scale", "largest_kept", "log_hockey_stick", "cells"):
         assert name in str(error.value)
 
     class OneSided(OnlyRules):

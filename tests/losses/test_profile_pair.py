@@ -85,7 +85,7 @@ def test_pairs_are_on_their_sides_at_and_between_the_nodes(name: str, spacing: f
     upper = [np.array([_up(side(e)) for e in nodes]) for side in (remove, add)]
     lower = [np.array([_down(side(e)) for e in nodes]) for side in (remove, add)]
     below = dominated_pair(spacing, (lower[0], upper[0]), (lower[1], upper[1]), finer)
-    above = dominating_pair(spacing, upper[0][::finer], upper[1][::finer], below)
+    above = dominating_pair(spacing, upper[0][::finer], upper[1][::finer])
     for eps in _points(spacing, 5.5):
         x = mpmath.exp(mpmath.mpf(float(eps)))
         true = remove(eps) if eps >= 0 else 1 - x + x * add(-eps)

@@ -1,4 +1,8 @@
-"""Leaves whose event allows many mechanisms, known from above by a Renyi curve or a pair or both; and compositions with such leaves.
+"""Leaves that are known between exact pairs only: a pair or a Renyi curve that dominates them, and pairs that they dominate.
+
+A `Pllr` is exact. What is not (parameters rounded up, a law known by bounds of its delta, an event that allows many mechanisms) is a
+`Bracket` of exact ones, and a composition of brackets is two compositions, above and below the truth (`folded`, `members`). Operations
+on brackets are operations on both of their sides.
 
 Curves are added first, then become one profile, then one pair (`renyi_curves`, `profile_pair`). That pair may be composed with the
 pairs of all other leaves in whatever order they ran: a leaf with a fixed dominating pair is a draw from that pair, which depends on
@@ -15,48 +19,45 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.profile_pair import dominating_pair
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, epsilon_of, log_profile
-from dp_edgeworth.losses.rules import Demand, Rule
 
 _NODES, _MOST_NODES = 2048, 8192
 _LOG_USUAL, _LOG_LEAST = -45.0, -660.0  # profiles as small as the first are met often; below the second there are hardly floats
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassLeaf(Pllr):
-    """One use of some mechanism of a class, in either direction.
+class Bracket:
+    """One use of something between pairs, in one direction.
 
     Attributes:
-      members: mechanisms of the class, for the lower end.
-      curve: a Renyi curve of all of them, or None.
-      pair: a pair that dominates all of them, or None; one of the two is there.
+      members: exact pairs that it dominates, or mechanisms of the class: each bounds the answer from below.
+      pair: an exact pair that dominates it, or None. One of the two, `pair` and `curve`, is there.
+      curve: a Renyi curve of it, and of its reverse, or None.
       attained: whether `pair` is, for one use, the largest delta of the class at every epsilon.
     """
 
     members: tuple[Pllr, ...]
-    curve: RenyiCurve | None = None
     pair: Pllr | None = None
+    curve: RenyiCurve | None = None
     attained: bool = False
-    atomic = True
+
+    @property
+    def is_class(self) -> bool:
+        """Whether the event allows many mechanisms, a mechanism in either direction."""
+        return self.curve is not None or self.attained
 
     @property
     def mirror(self) -> bool:
-        """Whether both directions are known by the same; the members need not be their own mirror images for that."""
-        return self.pair is None or self.pair.mirror
-
-    def swapped(self) -> ClassLeaf:
-        """The other direction."""
-        pair = self.pair and reverse(self.pair)
-        return dataclasses.replace(self, pair=pair, members=tuple(reverse(member) for member in self.members))
+        """Whether both directions are known by the same; of a class the members need not be their own mirror images for that."""
+        return (self.pair is None or self.pair.mirror) and (self.is_class or all(member.mirror for member in self.members))
 
     @functools.cached_property
     def above(self) -> Pllr:
@@ -67,59 +68,53 @@ class ClassLeaf(Pllr):
             raise ValueError("`curve` or `pair` must be there. Found neither.")
         return pair_of_curve(SumOfCurves(((self.curve, 1),)))
 
-    dominated = property(lambda self: self.members[0])
-    supremum = property(lambda self: self.above.supremum)
-    finite_supremum = property(lambda self: self.above.finite_supremum)
-    infimum = property(lambda self: self.above.infimum)
-    infinite_mass = property(lambda self: self.above.infinite_mass)
-    lost_mass = property(lambda self: self.above.lost_mass)
-    loss_scale = property(lambda self: self.above.loss_scale)
-    top_mass = 0.0
-    bottom_mass = 0.0
 
-    def largest_kept(self, log_tail: float) -> float:
-        return self.above.largest_kept(log_tail)
-
-    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        return self.above.log_hockey_stick(epsilon)
-
-    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        return self.above.log_reversed_hockey_stick(epsilon)
-
-    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
-        return self.above.cells(cuts, log_tail)
-
-    def rule(self, demand: Demand) -> Rule:
-        return self.above.rule(demand)
+Leaf = Pllr | Bracket
 
 
-def classes(counts: Mapping[Pllr, int]) -> dict[ClassLeaf, int]:
-    """The leaves of which the event allows many mechanisms."""
-    return {leaf: count for leaf, count in counts.items() if isinstance(leaf, ClassLeaf)}
+def above(leaf: Leaf) -> Pllr:
+    """An exact pair that dominates the leaf."""
+    return leaf.above if isinstance(leaf, Bracket) else leaf
 
 
-def folded(counts: Mapping[Pllr, int], use_pairs: bool = True) -> dict[Pllr, int]:
+def below(leaf: Leaf) -> Pllr:
+    """An exact pair that the leaf dominates."""
+    return leaf.members[0] if isinstance(leaf, Bracket) else leaf
+
+
+def between(upper: Leaf, lower: Leaf) -> Leaf:
+    """What is dominated by one leaf and dominates another one."""
+    return upper if isinstance(upper, Pllr) and upper == lower else Bracket((below(lower),), above(upper))
+
+
+def on_both_sides(operation: Callable[[list[Pllr]], Pllr], leaves: list[Leaf]) -> Leaf:
+    """An operation on pairs that keeps domination, done to leaves."""
+    whole = operation([above(leaf) for leaf in leaves])
+    if not any(isinstance(leaf, Bracket) for leaf in leaves):
+        return whole
+    return Bracket((operation([below(leaf) for leaf in leaves]),), whole)
+
+
+def folded(counts: Mapping[Any, int], use_pairs: bool = True) -> dict[Pllr, int]:
     """A composition of pairs that dominates: all curves in one pair; leaves that have a pair as well keep it if `use_pairs`."""
     result: dict[Pllr, int] = {}
     curves: dict[RenyiCurve, int] = {}
     for leaf, count in counts.items():
-        if not isinstance(leaf, ClassLeaf):
-            result[leaf] = result.get(leaf, 0) + count
-        elif leaf.curve is not None and not (use_pairs and leaf.pair is not None):
+        if isinstance(leaf, Bracket) and leaf.curve is not None and not (use_pairs and leaf.pair is not None):
             curves[leaf.curve] = curves.get(leaf.curve, 0) + count
-        elif leaf.pair is not None:
-            result[leaf.pair] = result.get(leaf.pair, 0) + count
+        else:
+            result[above(leaf)] = result.get(above(leaf), 0) + count
     if curves:
         pair = pair_of_curve(SumOfCurves.of(curves))
         result[pair] = result.get(pair, 0) + 1
     return result
 
 
-def members(counts: Mapping[Pllr, int], number: int = 0) -> dict[Pllr, int]:
+def members(counts: Mapping[Any, int], number: int = 0) -> dict[Pllr, int]:
     """A composition that the events allow: of every class the member of this number, counted round."""
     result: dict[Pllr, int] = {}
     for leaf, count in counts.items():
-        one = leaf.members[number % len(leaf.members)] if isinstance(leaf, ClassLeaf) else leaf.dominated
+        one = leaf.members[number % len(leaf.members)] if isinstance(leaf, Bracket) else leaf
         result[one] = result.get(one, 0) + count
     return result
 
