@@ -10,8 +10,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth.events import description
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.losses.bracket import Bracket, Leaf, above
-from dp_edgeworth.losses.lattice_pair import LatticePair
 from dp_edgeworth.losses.mechanisms import UnsupportedLeafError, directions
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.paper.known_moments import PllrMoments
 
 RELATIONS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL, NeighboringRelation.REPLACE_ONE)
@@ -32,7 +32,7 @@ def _in_words(leaf: Leaf) -> str:
         return " and ".join(ways + (["Renyi curve"] if leaf.curve is not None else []))
     if isinstance(leaf, PllrMoments):
         return "moments"
-    return "profile" if isinstance(above(leaf), LatticePair) else "pair"
+    return "profile" if isinstance(above(leaf), NodePair) else "pair"
 
 
 def event_table(samples: Iterable[dp_event.DpEvent]) -> str:

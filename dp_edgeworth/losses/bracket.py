@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.profile_pair import dominating_pair
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, epsilon_of, log_profile
@@ -120,15 +120,15 @@ def members(counts: Mapping[Any, int], number: int = 0) -> dict[Pllr, int]:
 
 
 @functools.lru_cache(maxsize=256)
-def pair_of_curve(curve: SumOfCurves) -> LatticePair:
+def pair_of_curve(curve: SumOfCurves) -> NodePair:
     """A pair with the profile U of the curve at its nodes, which is the same in both directions.
 
     The nodes reach to where U is e^-45 in steps of about 1/2048 of that, and from there on as far as 8192 of them do.
     """
     usual, far = (float(epsilon_of(curve, np.array(level))) for level in (_LOG_USUAL, _LOG_LEAST))
     if not math.isfinite(usual):
-        return LatticePair(1.0, np.zeros(1), np.zeros(1), 1.0, 1.0)
+        return NodePair(np.zeros(1), np.zeros(1), 1.0, 1.0)
     spacing = 2.0 ** math.floor(math.log2(max(usual, 1e-290) / _NODES))
-    count = math.ceil(min(far / spacing, _MOST_NODES)) + 1
-    values = np.exp(log_profile(curve, spacing * np.arange(count)))
-    return dominating_pair(spacing, values, values)
+    nodes = spacing * np.arange(math.ceil(min(far / spacing, _MOST_NODES)) + 1)
+    values = np.exp(log_profile(curve, nodes))
+    return dominating_pair((nodes, nodes), values, values)

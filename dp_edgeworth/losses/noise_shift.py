@@ -47,7 +47,7 @@ import numpy as np
 
 from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
 from dp_edgeworth.losses.bracket import Leaf, between
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.noise_knots import LARGEST_LOSS, knots, thinned
 from dp_edgeworth.losses.profile_hull import balanced
 from dp_edgeworth.losses.profile_pair import dominating_pair
@@ -57,7 +57,7 @@ _MARGIN = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NoisePair(LatticePair):
+class NoisePair(NodePair):
     """The symmetric pair S of a log-concave noise and its shift, from above or from below (see the module's header).
 
     Atoms, but so many that they count as smooth.
@@ -96,15 +96,15 @@ class NoisePair(LatticePair):
 def noise_pair(noise: AdditiveNoise, shift: float) -> Leaf:
     """The upper pair and the lower one; the shift is in units of the scale of the noise."""
     if shift >= noise.width:
-        return NoisePair(1.0, np.zeros(1), np.zeros(1), 1.0, 1.0)
+        return NoisePair(np.zeros(1), np.zeros(1), 1.0, 1.0)
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
     losses = thinned(np.concatenate([curve.losses for curve in curves]))
     below = _lower_pair(curves, losses)
     last = max(float(curve.losses[-1]) for curve in curves)
     losses = np.append(losses[losses < last], last)
     heights = np.maximum(*(curve.upper(losses) for curve in curves))
-    above = dominating_pair(1.0, heights, heights, nodes=(losses, losses))
-    return between(NoisePair(1.0, above.indices, above.masses, above.lost_mass, above.infinite_mass), below)
+    above = dominating_pair((losses, losses), heights, heights)
+    return between(NoisePair(above.losses, above.masses, above.lost_mass, above.infinite_mass), below)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _lower_pair(curves: list[_Curve], losses: np.ndarray) -> NoisePair:
         log_p, q_tails = log_p[np.append(good, True)], q_tails[np.append(good, True)]
     fit = min(1.0, 1.0 / (math.exp(log_p[0]) + float(q_tails[0])))  # rounding must not make more than a law
     masses, infinite = fit * q_masses, fit * float(q_tails[-1])
-    return balanced(NoisePair(1.0, np.concatenate([-kinks[::-1], [0.0], kinks]), np.concatenate([masses[::-1], [0.0], masses]),
-                              infinite, infinite))
+    losses, masses = np.concatenate([-kinks[::-1], [0.0], kinks]), np.concatenate([masses[::-1], [0.0], masses])
+    return balanced(NoisePair(losses, masses, infinite, infinite))
 
 
 def _kinks(log_p: np.ndarray, q_tails: np.ndarray) -> np.ndarray:

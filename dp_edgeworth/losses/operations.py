@@ -200,28 +200,28 @@ class Mixed(Pllr):
 
 
 @overload
-def reverse(leaf: Pllr) -> Pllr: ...
+def reverse(pllr: Pllr) -> Pllr: ...
 @overload
-def reverse(leaf: Leaf) -> Leaf: ...
-def reverse(leaf: Leaf) -> Leaf:
+def reverse(pllr: Leaf) -> Leaf: ...
+def reverse(pllr: Leaf) -> Leaf:
     """(Q, P), simplified where the pair is its own mirror image or was reversed before."""
-    if leaf.mirror:
-        return leaf
-    if isinstance(leaf, Bracket):
-        return dataclasses.replace(leaf, pair=leaf.pair and reverse(leaf.pair), members=tuple(map(reverse, leaf.members)))
-    if isinstance(leaf, Mixed):
-        return dataclasses.replace(leaf, parts=tuple(map(reverse, leaf.parts)))
-    return leaf.inner if isinstance(leaf, Reversed) else Reversed(leaf)
+    if pllr.mirror:
+        return pllr
+    if isinstance(pllr, Bracket):
+        return dataclasses.replace(pllr, pair=pllr.pair and reverse(pllr.pair), members=tuple(map(reverse, pllr.members)))
+    if isinstance(pllr, Mixed):
+        return dataclasses.replace(pllr, parts=tuple(map(reverse, pllr.parts)))
+    return pllr.inner if isinstance(pllr, Reversed) else Reversed(pllr)
 
 
 @overload
-def subsample(leaf: Pllr, probability: float) -> Pllr: ...
+def subsample(pllr: Pllr, probability: float) -> Pllr: ...
 @overload
-def subsample(leaf: Leaf, probability: float) -> Leaf: ...
-def subsample(leaf: Leaf, probability: float) -> Leaf:
+def subsample(pllr: Leaf, probability: float) -> Leaf: ...
+def subsample(pllr: Leaf, probability: float) -> Leaf:
     """(P, (1-p) P + p Q), 0 < p <= 1; p = 1 changes nothing."""
     probability = validation.positive("probability", validation.probability("probability", probability))
-    return leaf if probability == 1.0 else on_both_sides(lambda pairs: Subsampled(pairs[0], probability), [leaf])
+    return pllr if probability == 1.0 else on_both_sides(lambda pairs: Subsampled(pairs[0], probability), [pllr])
 
 
 def mixed(weights: tuple[float, ...], leaves: Sequence[Leaf]) -> Leaf:

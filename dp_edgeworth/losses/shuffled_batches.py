@@ -23,7 +23,7 @@ from scipy import special
 
 from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, subdivided
 
 _THRESHOLDS = 1200
@@ -71,7 +71,7 @@ def sticks(p: Interval, q: Interval, epsilons: np.ndarray) -> Interval:
 
 
 @functools.lru_cache(maxsize=64)
-def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> LatticePair:
+def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> NodePair:
     """The dominated pair of the module's header; the record is in Q, or in P where it is reversed."""
     p, q = interval_masses(shift, batches, 1.0), interval_masses(shift, batches, 2.0)
     if is_reversed:
@@ -80,6 +80,5 @@ def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> La
         ends = [min(float(np.max(np.log(a[1][a[0] > 1e-30]) - np.log(b[0][a[0] > 1e-30] + 1e-300), initial=1e-6)), 600.0)
                 for a, b in ((q, p), (p, q))]
     spacing = 2.0 ** math.floor(math.log2(max(max(ends), 1e-250) / _NODES))
-    nodes = tuple(np.arange(min(math.ceil(max(end, spacing) / spacing), 4 * _NODES) + 2) for end in ends)
-    points = [spacing * subdivided(side, _FINER) for side in nodes]
-    return dominated_pair(spacing, sticks(p, q, points[0]), sticks(q, p, points[1]), _FINER, nodes=(nodes[0], nodes[1]))
+    right, left = (spacing * np.arange(min(math.ceil(max(end, spacing) / spacing), 4 * _NODES) + 2) for end in ends)
+    return dominated_pair((right, left), sticks(p, q, subdivided(right, _FINER)), sticks(q, p, subdivided(left, _FINER)), _FINER)

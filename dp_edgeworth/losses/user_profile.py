@@ -14,7 +14,7 @@ from scipy import special
 
 from dp_edgeworth import validation
 from dp_edgeworth.losses.bracket import Leaf, between
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
 
 _NODES = 20_001
@@ -35,7 +35,7 @@ def pair_of_points(epsilons: Any, deltas: Any, lower_deltas: Any = None) -> Leaf
     if points[0] > 0.0:  # at 0 the chord from the first point to its mirror image
         zero = (math.tanh(0.5 * points[0]) + 2.0 * values[0] * special.expit(-points[0])) * (1.0 + 1e-14)
         points, values, least = np.append(0.0, points), np.append(min(zero, 1.0), values), np.append(least[0], least)
-    return between(dominating_pair(1.0, values, values, (points, points)), _dominated(points, values, least))
+    return between(dominating_pair((points, points), values, values), _dominated(points, values, least))
 
 
 def _validated(epsilons: Any, deltas: Any, lower_deltas: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -74,13 +74,13 @@ def _one_sided(eps: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> tuple[n
     return points, np.minimum.accumulate(values), np.maximum.accumulate(least[::-1])[::-1]
 
 
-def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> LatticePair:
+def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> NodePair:
     """A pair below, from nodes between the points: the lower bound of the next point, and the chord of the upper ones, rounded up."""
     if not least.any():
-        return LatticePair(1.0, np.zeros(1), np.ones(1))
+        return NodePair(np.zeros(1), np.ones(1))
     near = points <= _LARGEST_LOSS
     points, values, least = points[near], values[near], least[near]
     nodes = np.linspace(0.0, points[-1], _NODES)
     above = np.interp(np.exp(nodes), np.exp(points), values) * (1.0 + 1e-11)
     lower = np.minimum(least[np.searchsorted(points, nodes)], above)
-    return dominated_pair(1.0, (lower, above), (lower, above), nodes=(nodes, nodes))
+    return dominated_pair((nodes, nodes), (lower, above), (lower, above))

@@ -41,13 +41,13 @@ def pair_of_curves(right: Side, left: Side) -> Bracket:
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
     spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
-    nodes = tuple(graded_nodes(math.ceil(end / spacing)) for end in ends)
-    brackets = [side.bracket(spacing * subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
+    nodes = spacing * graded_nodes(math.ceil(ends[0] / spacing)), spacing * graded_nodes(math.ceil(ends[1] / spacing))
+    brackets = [side.bracket(subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
-    below = dominated_pair(spacing, brackets[0], brackets[1], _FINER, (floors[0], floors[1]), (nodes[0], nodes[1]))
-    above = [found[1][::_FINER] if side.exact else side.upper(spacing * places)
+    below = dominated_pair(nodes, brackets[0], brackets[1], _FINER, (floors[0], floors[1]))
+    above = [found[1][::_FINER] if side.exact else side.upper(places)
              for side, places, found in zip((right, left), nodes, brackets, strict=True)]
-    return Bracket((below,), dominating_pair(spacing, above[0], above[1], (nodes[0], nodes[1])))
+    return Bracket((below,), dominating_pair(nodes, above[0], above[1]))
 
 
 def graded_nodes(last: int) -> np.ndarray:

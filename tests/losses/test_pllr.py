@@ -7,6 +7,7 @@ import math
 import re
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from cases import CASES, GOLDEN, RELATIONS
@@ -19,7 +20,7 @@ from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.bracket import above, below, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.operations import Mixed, mixed, reverse, subsample
+from dp_edgeworth.losses.operations import Mixed, Reversed, mixed, reverse, subsample
 from dp_edgeworth.losses.pllr import OnlyRules, Pllr
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
@@ -348,3 +349,36 @@ def test_cells_are_the_pair(pair, cuts):
         assert told <= whole + 1e-4  # the rule is not made for a kink
     if isinstance(cuts, float):
         assert told >= 0.9 * whole
+
+
+def mixture_stick(shifts, weights, mirrored, epsilon, backwards):
+    """int (dQ - e^eps dP)_+ of a mixture, or int (dP - e^eps dQ)_+, from the point where the loss is eps, found by bisection."""
+    c, w, low, high = [mpmath.mpf(s) for s in shifts], [mpmath.mpf(p) for p in weights], mpmath.mpf(-2000), mpmath.mpf(5000)
+
+    def ratio(x):
+        return sum(p * mpmath.exp(s * x - s * s / 2) for s, p in zip(c, w, strict=True))
+
+    factor, level = mpmath.exp(mpmath.mpf(epsilon)), mpmath.exp(mpmath.mpf(-epsilon if backwards else epsilon))
+    for _ in range(250):
+        middle = (low + high) / 2
+        above = ratio(middle) > level * (ratio(-middle) if mirrored else 1)
+        low, high = (low, middle) if above else (middle, high)
+    q, p = (sum(b * mpmath.ncdf(sign * a - low) for a, b in zip(c, w, strict=True)) for sign in (1, -1))
+    p = p if mirrored else mpmath.ncdf(-low)
+    return (1 - p) - factor * (1 - q) if backwards else q - factor * p
+
+
+@pytest.mark.parametrize(("pair", "backwards"), [
+    (NormalMixture((0.0, 0.5, 2.0), (0.5, 0.25, 0.25)), False), (NormalMixture((0.0, 0.5, 2.0), (0.5, 0.25, 0.25)), True),
+    (NormalMixture((3.0, 15.0), (0.5, 0.5)), True), (NormalMixture((0.0, 0.001, 0.004), (0.5, 0.25, 0.25)), False),
+    (NormalMixture((0.0, 1000.0), (1.0 - 2.0**-30, 2.0**-30)), False), (NormalMixture((0.1, 0.2), (0.5, 0.5)), True),
+    (SampledReplacement(1.0, 0.25), False), (SampledReplacement(0.05, 2.0**-10), False), (SampledReplacement(20.0, 2.0**-6), False)])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.01, 0.3, 0.6, 3.0, 30.0])
+def test_one_use_of_a_mixture_in_400_digits(pair, backwards, epsilon):
+    """As accurate as its closed form says, beyond the floats too."""
+    normals = pair.normals
+    with mpmath.workdps(400):
+        exact = mixture_stick(normals.shifts, normals.weights, normals.mirrored, epsilon, backwards)
+        log = float(mpmath.log(exact)) if exact > mpmath.mpf(10) ** -380 else -math.inf
+    found = float((Reversed(pair) if backwards else pair).log_hockey_stick(np.array(epsilon)))
+    assert found == pytest.approx(log, abs=2e-14 * max(1.0, abs(log))) if log > -math.inf else found < -870.0

@@ -19,7 +19,7 @@ import dp_edgeworth
 from dp_edgeworth import EdgeworthIntervalAccountant, RandomAllocationDpEvent, ShuffledBatchesDpEvent, cli
 from dp_edgeworth.losses import shuffled_batches
 from dp_edgeworth.losses.bracket import above, below
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.rules import RuleTooLargeError
@@ -132,7 +132,7 @@ def test_one_epoch_is_answered_by_its_curve_and_several_by_pairs() -> None:
     assert one.compose(dpa.NoOpDpEvent()).diagnose(1e-6).upper_by == "random allocation"
     loss = RandomAllocationLoss(1.0, 100, "remove")
     assert composable({reverse(loss): 1}) == {RandomAllocationLoss(1.0, 100, "add"): 1}
-    assert all(isinstance(above(leaf), LatticePair) for leaf in composable({loss: 2}))
+    assert all(isinstance(above(leaf), NodePair) for leaf in composable({loss: 2}))
     assert one.compose(allocation(1.0, 100)).diagnose(1e-6).upper_by != "random allocation"
 
 
