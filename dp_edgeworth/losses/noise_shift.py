@@ -5,19 +5,14 @@ Which pair. Noise with density f, answers that one record can move by at most s,
 
     H_A(u) = int (f(x - t) - u f(x))_+ dx = max_x [ F'(x - t) - u F'(x) ],     F' the upper tail of f, u = e^epsilon,
 
-grows with t (move t and x together) and t = s is the worst. Moving down by s is the reversed pair A^R (translate by s). Which
-of A and A^R occurs may change from step to step and depend on what was seen before, so neither composed alone is enough unless f is
-symmetric. Both are dominated by the pair S with
-
-    H_S(u) = max(H_A(u), H_{A^R}(u)),
-
-which exists: H is the hockey-stick of a pair if and only if it is convex and non-increasing with H(0) = 1 and
-H(u) >= (1 - u)_+, and a maximum of two such functions is one (Zhu, Dong, Wang, arXiv:2106.08567, Proposition 10). Domination
-survives adaptive composition (their Theorem 9), and Poisson sampling because the sampled hockey-stick is an increasing function
-of the inner one, p H(1 + (u - 1)/p). So S serves both directions of every neighboring relation, with twice the shift under
-REPLACE_ONE. Where f is symmetric S = A. As H_{A^R}(u) = 1 - u + u H_A(1/u), S is its own mirror image: its loss L has the law
-of -L under exchange of P and Q, and H_S on u >= 1 is all there is to know. Used once, S is attained by one of the signs.
-The interval of a composition is that of S composed, as for sampling without replacement; no data need attain it.
+grows with t (move t and x together) and t = s is the worst. Moving down by s is the reversed pair A^R. Which of A and A^R occurs may
+change from step to step and depend on what was seen before, so neither composed alone is enough unless f is symmetric (then A^R = A).
+Both are dominated by the pair S with H_S(u) = max(H_A(u), H_{A^R}(u)), which exists: H is the hockey-stick of a pair if and only if it
+is convex and non-increasing with H(0) = 1 and H(u) >= (1 - u)_+, and a maximum of two such functions is one (Zhu, Dong, Wang,
+arXiv:2106.08567, Proposition 10). Domination survives adaptive composition (their Theorem 9) and Poisson sampling, whose hockey-stick
+p H(1 + (u - 1)/p) increases with H. So S serves both directions of every neighboring relation, with twice the shift under REPLACE_ONE.
+As H_{A^R}(u) = 1 - u + u H_A(1/u), S is its own mirror image, and H_S on u >= 1 is all there is to know. Used once, S is attained by
+one of the signs; the interval of a composition is that of S composed, as for sampling without replacement, and no data need attain it.
 
 Rounding. On u >= 1, with knots u_j = f(x_j - s) / f(x_j):
 
