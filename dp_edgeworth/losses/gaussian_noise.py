@@ -22,8 +22,7 @@ from dp_edgeworth.losses.trapezoid import log_normal_floor
 
 _FEW_MEMBERS = 64
 _MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns need fewer
-# Of closed forms of mixtures: beyond these shifts and losses rounding would be what is left of them.
-_LEAST_SHIFT, _LARGEST_SHIFT, _LARGEST, _FURTHEST = 1e-7, 1e5, 1e12, 1e8
+_LARGEST_SHIFT, _LARGEST, _FURTHEST = 1e5, 1e12, 1e140  # shifts, epsilons and x of closed forms of mixtures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,21 +111,26 @@ class NormalPair(Pllr):
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """L(x) is at least log w + c x - c^2 / 2, w the weight of the largest shift c, and L(0) is at most 0."""
         eps, normals, top = np.minimum(np.ravel(epsilon), _LARGEST), self.normals, self.normals.top
-        if not _LEAST_SHIFT < top < _LARGEST_SHIFT or np.any(eps < 0.0):
+        if not top < _LARGEST_SHIFT or np.any(eps < 0.0):
             return None
         furthest = (eps + 0.5 * top * top - math.log(normals.weights[np.argmax(normals.shifts)])) / top + 1.0
         return normals.log_stick_above(normals.crossing(eps, np.zeros(eps.shape), furthest), eps).reshape(np.shape(epsilon))
 
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        """Of (Q, N(0, 1)), whose loss -L increases in -x: the part of the normal law below the x with L = -eps."""
+        """Of (Q, N(0, 1)), whose loss -L increases in -x: the part of the normal law below the x with L = -eps.
+
+        For x < 0 L is at most log(w + e^{c x}), w the weight of the shift 0 and c the next shift.
+        """
         eps, normals, top = np.minimum(np.ravel(epsilon), _LARGEST), self.normals, self.normals.top
         if self.mirror:
             return self.log_hockey_stick(epsilon)
-        if not _LEAST_SHIFT < top < _LARGEST_SHIFT or np.any(eps < 0.0):
+        if not top < _LARGEST_SHIFT or np.any(eps < 0.0):
             return None
         none = eps >= -self.infimum
         level = np.where(none, 0.0, eps)
-        end = normals.crossing(-level, np.full(eps.shape, -_FURTHEST), np.full(eps.shape, top))
+        with np.errstate(divide="ignore"):
+            least = (np.log(-np.expm1(np.minimum(self.infimum + level, 0.0))) - level) / normals.shifts[normals.shifts > 0.0].min()
+        end = normals.crossing(-level, np.maximum(least, -_FURTHEST) - 1.0, np.full(eps.shape, top))
         return np.where(none, -np.inf, normals.log_stick_below(end, level)).reshape(np.shape(epsilon))
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:

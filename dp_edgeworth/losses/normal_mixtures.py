@@ -106,7 +106,7 @@ class Normals:
             Phi(c - x) - e^{c x - c^2/2} Phi(-x) = H_c(c x - c^2/2),
             e^{-c x - c^2/2} Phi(-x) - Phi(-c - x) = e^{-c x - c^2/2} H_c(c x + c^2/2)          (of a mirror image, times e^eps).
 
-        The integral is largest at L(x) = eps, so an error of x counts twice.
+        The integral is largest at L(x) = eps, so that an error of x enters squared.
         """
         terms = [math.log(w) + log_delta(c * (x - 0.5 * c), c) for c, w in self._moving]
         if self.mirrored:
