@@ -35,7 +35,7 @@ def _lower_end(count: int, delta: float) -> float:
     from dp_edgeworth.search import answers
     from dp_edgeworth.sums.composition import Composition
 
-    members = [Composition({member: count}, exact=True) for member in exponential_mechanism(0.1).members]
+    members = [Composition({member: count}) for member in exponential_mechanism(0.1).members]
     return float(answers.epsilon_bounds(members, np.array([delta]), 1e-6).lower[0])
 
 

@@ -9,10 +9,10 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.events import description
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.losses.class_leaf import ClassLeaf
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket, Leaf, above
 from dp_edgeworth.losses.mechanisms import UnsupportedLeafError, directions
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.node_pair import NodePair
+from dp_edgeworth.paper.known_moments import PllrMoments
 
 RELATIONS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL, NeighboringRelation.REPLACE_ONE)
 
@@ -26,13 +26,13 @@ def known_by(event: dp_event.DpEvent, relation: NeighboringRelation) -> str:
     return _in_words(found[0]) if found else "no loss"
 
 
-def _in_words(pllr: Pllr) -> str:
-    if isinstance(pllr, ClassLeaf):
-        ways = ["pair" if pllr.attained else "profile"] if pllr.pair is not None else []
-        return " and ".join(ways + (["Renyi curve"] if pllr.curve is not None else []))
-    if pllr.moments_only:
+def _in_words(leaf: Leaf) -> str:
+    if isinstance(leaf, Bracket) and leaf.is_class:
+        ways = ["pair" if leaf.attained else "profile"] if leaf.pair is not None else []
+        return " and ".join(ways + (["Renyi curve"] if leaf.curve is not None else []))
+    if isinstance(leaf, PllrMoments):
         return "moments"
-    return "profile" if isinstance(pllr, LatticePair) else "pair"
+    return "profile" if isinstance(above(leaf), NodePair) else "pair"
 
 
 def event_table(samples: Iterable[dp_event.DpEvent]) -> str:

@@ -24,8 +24,8 @@ from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
 from dp_edgeworth.losses import mechanisms
-from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.paper import estimate, finite_sample
+from dp_edgeworth.paper.known_moments import PllrMoments
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.tradeoff import Knots

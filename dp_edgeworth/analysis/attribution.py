@@ -28,8 +28,9 @@ from dp_accounting import dp_event
 from dp_edgeworth import validation
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.paper.cumulants import tilted_cumulants
 from dp_edgeworth.paper.estimate import saddle
-from dp_edgeworth.sums.composition import Block, Composition, cumulants_from_central_moments
+from dp_edgeworth.sums.composition import Composition
 
 CUMULANTS = 4
 _LAST_TILT = 300.0  # in units of 1 / standard deviation of the whole loss
@@ -128,22 +129,12 @@ def _group_cumulants(pllrs: list[Pllr], tilt: float, log_count: float) -> np.nda
     group = Composition(dict.fromkeys(pllrs, 1))  # one kind: its blocks keep the order
     demand = dataclasses.replace(group.demand(tilt - CUMULANTS, tilt + CUMULANTS), log_count=log_count)
     try:
-        return np.concatenate([_block_cumulants(block, tilt) for block in group.blocks(demand)], axis=1)
+        return np.concatenate([tilted_cumulants(block, block.transform(tilt), CUMULANTS) for block in group.blocks(demand)], axis=1)
     except RuleTooLargeError:
         if len(pllrs) == 1:
             return np.full((CUMULANTS, 1), math.nan)
     half = len(pllrs) // 2
     return np.concatenate([_group_cumulants(part, tilt, log_count) for part in (pllrs[:half], pllrs[half:])], axis=1)
-
-
-def _block_cumulants(block: Block, tilt: float) -> np.ndarray:
-    transform = block.transform(tilt)
-    centred = block.rule.values - transform.mean[:, None]
-    moments = np.array([(transform.weights * centred**n).sum(axis=1) for n in range(CUMULANTS + 1)])
-    moments[1] = 0.0
-    kappa = cumulants_from_central_moments(moments)
-    kappa[0] = transform.mean
-    return kappa
 
 
 def saddle_tilt(composition: Composition, epsilon: float) -> float:

@@ -31,6 +31,7 @@ from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events import description
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses import mechanisms
+from dp_edgeworth.losses.bracket import above
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.profiles.random_allocation import among_others
@@ -274,12 +275,12 @@ def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> 
     return table[[position[pllr] for pllr in pllrs]]
 
 
-def _composed_pair(pairs: mechanisms.Directions) -> mechanisms.Directions:
+def _composed_pair(pairs: mechanisms.Directions) -> tuple[Pllr, Pllr]:
     """With losses that have cumulants: those of a pair where only a curve is known."""
-    return mechanisms.Directions(among_others(pairs.remove), among_others(pairs.add))
+    return above(among_others(pairs.remove)), above(among_others(pairs.add))
 
 
-def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
+def _tables(steps: Iterable[tuple[tuple[Pllr, Pllr], int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
     tables: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
     for pair, count in steps:
         for table, pllr in zip(tables, pair, strict=True):

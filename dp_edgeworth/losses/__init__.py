@@ -1,21 +1,21 @@
 """Privacy losses: pairs of distributions (P, Q) with L = log dQ/dP, their quadrature rules, and which event is which pair.
 
     rules                          `Rule`, `Demand`: expectations under a pair, to an accuracy that is asked for
-    pllr                           `Pllr`: what every kind of loss says of itself
-    operations                     reversing, Poisson sampling, public coins: pairs from pairs
+    pllr                           `Pllr`: what every kind of loss says of itself; every one is exact
+    bracket                        what is known between exact pairs only: rounded up, bounded, or a class of mechanisms
+    operations                     reversing, Poisson sampling, public coins: pairs from pairs, brackets from brackets
     gaussian_noise,                Gaussian noise, a mixture of its shifts, a sampled record replaced; what these have in common
     sampled_gaussian               is in `normal_mixtures`
-    laplace_noise, known_moments   Laplace noise; a loss known by four cumulants
-    finite_pair                    what pairs with finitely many losses have in common: `atoms` any of them, `lattice_pair` many
+    laplace_noise                  Laplace noise, and what is between its atoms: the worst case of bounded range
+    finite_pair                    what pairs with finitely many losses have in common: `atoms` any of them, `node_pair` many
     profile_pair, profile_hull     finite pairs that dominate, or are dominated by, what is known by its delta at some epsilons:
-    user_profile, class_leaf,      profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise
-    renyi_curves, bounded_range,   (`additive_noise` its tails, `noise_knots` where it is cut)
-    noise_shift
+    user_profile, renyi_curves,    profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise
+    bounded_range, noise_shift     (`additive_noise` its tails, `noise_knots` where it is cut)
     mechanisms                     leaf event -> losses of both directions, one registered function per event class
     trapezoid, panels              nodes and weights, with the proof that they are enough
     cells                          a loss as cells of known mass, for sums of positive terms
-    gaussian_curve, one_use,       closed forms of one use; the lattice that carries all losses
-    lattice_spacing
+    gaussian_curve                 closed forms of the Gaussian mechanism
+    lattice_spacing                the lattice that carries all losses
 
 May import: `events`, `validation`, `intervals`.
 
@@ -24,6 +24,6 @@ dominate its event. Nothing above this room would notice. tests/losses compares 
 
 A new event needs a registered function in `mechanisms` that returns a pair of a kind there is. A new kind of loss needs a module here
 with a frozen dataclass derived from `Pllr` that declares its abstract members: bounds of the loss and the masses at them, masses of
-infinite losses, a pair that it dominates, a rule, its largest losses, its closed form or None, its cells or None. If its absolute
+infinite losses, a rule, its largest losses, its closed form or None, its cells or None. If its absolute
 moments are to be known exactly, `paper.loss_laws` needs its law.
 """

@@ -12,7 +12,7 @@ import numpy as np
 
 from dp_edgeworth import validation
 from dp_edgeworth.losses.finite_pair import FinitePair
-from dp_edgeworth.losses.pllr import ROUNDED, Pllr
+from dp_edgeworth.losses.pllr import ROUNDED
 
 _ROUNDING = 1e-12  # of a sum of masses
 
@@ -22,13 +22,11 @@ class Atoms(FinitePair):
     """A discrete pair: probabilities under P and under Q, point by point.
 
     Attributes:
-      coarse: a pair with less loss than the true one, where this one was made by rounding up.
       losses: log(q/p) point by point where it is known better than from the masses, for example a tiny one.
     """
 
     p_masses: tuple[float, ...]
     q_masses: tuple[float, ...]
-    coarse: Atoms | None = None
     losses: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -44,7 +42,7 @@ class Atoms(FinitePair):
     @functools.cached_property
     def mirror(self) -> bool:
         """Whether the masses read backwards are those of the other law; other orders are not looked for."""
-        return self.p_masses == self.q_masses[::-1] and (self.coarse is None or self.coarse.mirror) and (
+        return self.p_masses == self.q_masses[::-1] and (
             self.losses is None or self.losses == tuple(-loss for loss in self.losses[::-1]))
 
     @functools.cached_property
@@ -75,16 +73,12 @@ class Atoms(FinitePair):
     lost_mass_error = property(lambda self: 0.0 if sum(self._known(-math.inf)) <= 1 else ROUNDED)
 
     @property
-    def dominated(self) -> Pllr:
-        return self if self.coarse is None else self.coarse
-
-    @property
     def top_mass(self) -> float:
-        return 0.0 if self.infinite_mass or self.coarse else self._mass_at(self.supremum, 1.0)
+        return 0.0 if self.infinite_mass else self._mass_at(self.supremum, 1.0)
 
     @property
     def bottom_mass(self) -> float:
-        return 0.0 if self.lost_mass or self.coarse else self._mass_at(self.infimum, -1.0)
+        return 0.0 if self.lost_mass else self._mass_at(self.infimum, -1.0)
 
     def _mass_at(self, loss: float, sign: float) -> float:
         """Under Q (sign 1) or P (-1)."""

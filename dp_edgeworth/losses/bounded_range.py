@@ -5,8 +5,9 @@ the worst case is the two atoms {t, t - eps_0}; the supremum over t of their pro
 
     H(e^eps) = (1 - e^{(eps - eps_0)/2})^2 / (1 - e^{-eps_0}),   |eps| <= eps_0;  0 above, 1 - e^eps below.
 
-It is the profile of a pair, so it composes; for many uses the Renyi curve (`renyi_curves.BoundedRangeCurve`) is smaller. Every t is a
-real mechanism, so from below the two atoms at some t are a bound.
+It is the profile of what Laplace noise of shift eps_0 has between its atoms (`laplace_noise.LaplaceInterior`), so it composes; for
+many uses the Renyi curve (`renyi_curves.BoundedRangeCurve`) is smaller. Every t is a real mechanism, so from below the two atoms at
+some t are a bound.
 
 Permute-and-flip between two candidates: the second best wins with probability e^{-gap}/2, which is the distribution function of
 Laplace noise, so one use is a threshold of Laplace noise. The Laplace pair of shift eps_0 dominates (the probability that a set of
@@ -16,46 +17,21 @@ profile: for one use it is the worst case. From below: one gap, two outcomes.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
-import numpy as np
-
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.class_leaf import ClassLeaf
-from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.profile_pair import dominating_pair
+from dp_edgeworth.losses.bracket import Bracket
+from dp_edgeworth.losses.laplace_noise import LaplaceInterior, LaplaceShift
 from dp_edgeworth.losses.renyi_curves import BoundedRangeCurve
 
-_NODES = 2048
-_ROUNDING = 1e-14
 _TOPS = (0.5, 0.53, 0.57, 0.63, 0.72, 0.85, 0.95)  # t in units of eps_0; the best one is just above a half for many uses
 _GAPS = (0.5, 0.0, 1.0, 0.25, 0.75)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class BoundedRangePair(LatticePair):
-    """The pair of the module's header: for one use by its closed form, for more as a lattice pair that dominates it."""
-
-    epsilon: float = 0.0
-
-    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        eps = np.asarray(epsilon, float)
-        with np.errstate(divide="ignore"):
-            inside = 2.0 * np.log(-np.expm1(0.5 * np.minimum(eps - self.epsilon, 0.0))) - math.log(-math.expm1(-self.epsilon))
-            return np.where(eps < -self.epsilon, np.log(-np.expm1(np.minimum(eps, 0.0))), inside)
-
-
-def exponential_mechanism(epsilon: float) -> ClassLeaf:
+def exponential_mechanism(epsilon: float) -> Bracket:
     """All mechanisms of bounded range 0 < epsilon < inf."""
-    spacing = epsilon / _NODES
-    nodes = spacing * np.arange(_NODES + 1)
-    profile = np.expm1(0.5 * np.minimum(nodes - epsilon, 0.0)) ** 2 / -math.expm1(-epsilon) * (1.0 + _ROUNDING)
-    profile[-1] = 0.0
-    found = dominating_pair(spacing, profile, profile)
-    pair = BoundedRangePair(found.spacing, found.indices, found.masses, found.lost_mass, found.infinite_mass, epsilon=epsilon)
-    return ClassLeaf(tuple(_two_atoms(epsilon, share) for share in _TOPS), BoundedRangeCurve(epsilon), pair, attained=True)
+    members = tuple(_two_atoms(epsilon, share) for share in _TOPS)
+    return Bracket(members, LaplaceInterior(epsilon), BoundedRangeCurve(epsilon), attained=True)
 
 
 def _two_atoms(epsilon: float, share: float) -> Atoms:
@@ -66,9 +42,9 @@ def _two_atoms(epsilon: float, share: float) -> Atoms:
     return Atoms((q_high * math.exp(-top), p_low), (q_high, p_low * math.exp(top - epsilon)), losses=(top, top - epsilon))
 
 
-def permute_and_flip(epsilon: float, pair: LaplaceShift) -> ClassLeaf:
+def permute_and_flip(epsilon: float, pair: LaplaceShift) -> Bracket:
     """All uses of permute-and-flip with 0 < epsilon < inf."""
-    return ClassLeaf(tuple(_two_candidates(epsilon, share) for share in _GAPS), pair=pair, attained=True)
+    return Bracket(tuple(_two_candidates(epsilon, share) for share in _GAPS), pair, attained=True)
 
 
 def _two_candidates(epsilon: float, share: float) -> Atoms:

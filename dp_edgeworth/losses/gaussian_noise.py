@@ -13,16 +13,16 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses import gaussian_curve, one_use, trapezoid
+from dp_edgeworth.losses import gaussian_curve, trapezoid
 from dp_edgeworth.losses.cells import Cells, normal_cells
-from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
 from dp_edgeworth.losses.normal_mixtures import Normals
-from dp_edgeworth.losses.pllr import Pllr, itself
+from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, Rule
 from dp_edgeworth.losses.trapezoid import log_normal_floor
 
 _FEW_MEMBERS = 64
 _MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns need fewer
+_LARGEST_SHIFT, _LARGEST, _FURTHEST = 1e5, 1e12, 1e140  # shifts, epsilons and x of closed forms of mixtures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class GaussianShift(Pllr):
 
     mu: float
     supremum, infimum, infinite_mass, lost_mass, top_mass, bottom_mass = math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0
-    mirror, atomic, dominated = True, False, itself
+    mirror, atomic = True, False
     gaussian_variance = loss_scale = property(lambda self: self.mu * self.mu)
 
     def __post_init__(self) -> None:
@@ -71,21 +71,14 @@ class GaussianShift(Pllr):
         return Rule(loss, trapezoid.log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
 
     def _cut_rule(self, demand: Demand, p: float) -> Rule:
-        """Panels up to the largest loss that the demand wants, to be subsampled with probability p."""
-        mu, normals, none = self.mu, Normals.sampled(self.mu, p), np.zeros(1)
-        low, high = normals.ends(demand, math.log1p(-p) if p < 1.0 else -math.inf)
-        high = min(trapezoid.cut_point(demand, normals.shifts, normals.weights), high)
-        x, w = normals.panels(low, high, demand)
-        grid = np.linspace(low, high, 257)[None]
-        return Rule((mu * (x - 0.5 * mu))[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI)[None], none, none,
-                    mu * (grid - 0.5 * mu), log_normal_floor(grid) - math.log(mu),
-                    special.ndtr(np.array([[-high], [mu - high]])))
+        """On the grid of the subsampled pair, to be subsampled with probability p."""
+        return Normals.single(self.mu).rule(*Normals.sampled(self.mu, p).cut_grid(demand, math.log1p(-p) if p < 1.0 else -math.inf))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         return gaussian_curve.log_delta(epsilon, self.mu)
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
-        return normal_cells(Normals(np.array([self.mu]), np.ones(1)), cuts, log_tail)
+        return normal_cells(Normals.single(self.mu), cuts, log_tail)
 
 
 class NormalPair(Pllr):
@@ -93,7 +86,7 @@ class NormalPair(Pllr):
     one on. Subclasses say which mixture."""
 
     supremum, infinite_mass, lost_mass, top_mass, bottom_mass = math.inf, 0.0, 0.0, 0.0, 0.0
-    atomic, dominated = False, itself
+    atomic = False
 
     @property
     @abc.abstractmethod
@@ -113,33 +106,32 @@ class NormalPair(Pllr):
         return float(self.normals.loss(np.array([self.normals.top - special.ndtri_exp(min(log_tail, -1.0))]))[0])
 
     def rule(self, demand: Demand) -> Rule:
-        return self.normals.rule(demand, self.infimum)
+        return self.normals.rule(*self.normals.cut_grid(demand, self.infimum))
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """L(x) is at least log w + c x - c^2 / 2, w the weight of the largest shift c, and L(0) is at most 0."""
-        eps, normals, top = np.asarray(epsilon, float).ravel(), self.normals, self.normals.top
-        if not one_use.is_smooth(normals.steepest) or np.any(eps < 0.0):
+        eps, normals, top = np.minimum(np.ravel(epsilon), _LARGEST), self.normals, self.normals.top
+        if not top < _LARGEST_SHIFT or np.any(eps < 0.0):
             return None
-        furthest = np.minimum(eps, 1e150) + 0.5 * top * top - math.log(normals.weights[np.argmax(normals.shifts)])
-        furthest = np.minimum(furthest, 1e150 * top) / top + 1.0  # there the normal law has nothing left
-        start = one_use.crossing(normals.loss, eps, np.zeros(len(eps)), furthest)
-        logs = one_use.log_upper_integral(start, lambda x: normals.log_ratio(x) - 0.5 * x * x - LOG_SQRT_2PI,
-                                          lambda x: normals.loss(x) - eps[:, None], normals.steepest, top)
-        return logs.reshape(np.shape(epsilon))
+        furthest = (eps + 0.5 * top * top - math.log(normals.weights[np.argmax(normals.shifts)])) / top + 1.0
+        return normals.log_stick_above(normals.crossing(eps, np.zeros(eps.shape), furthest), eps).reshape(np.shape(epsilon))
 
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        """Of (Q, N(0, 1)), whose loss -L increases in -x: the part of the normal law below the x with L = -eps."""
-        eps, normals, top = np.asarray(epsilon, float).ravel(), self.normals, self.normals.top
+        """Of (Q, N(0, 1)), whose loss -L increases in -x: the part of the normal law below the x with L = -eps.
+
+        For x < 0 L is at most log(w + e^{c x}), w the weight of the shift 0 and c the next shift.
+        """
+        eps, normals, top = np.minimum(np.ravel(epsilon), _LARGEST), self.normals, self.normals.top
         if self.mirror:
             return self.log_hockey_stick(epsilon)
-        if not one_use.is_smooth(top) or np.any(eps < 0.0):
+        if not top < _LARGEST_SHIFT or np.any(eps < 0.0):
             return None
         none = eps >= -self.infimum
-        level = np.where(none, 0.0, -eps)
-        end = one_use.crossing(normals.loss, level, np.full(len(eps), -40.0), np.full(len(eps), top))
-        logs = one_use.log_upper_integral(-end, lambda x: -0.5 * x * x - LOG_SQRT_2PI,
-                                          lambda x: level[:, None] - normals.loss(-x), top, 0.0)
-        return np.where(none, -np.inf, logs).reshape(np.shape(epsilon))
+        level = np.where(none, 0.0, eps)
+        with np.errstate(divide="ignore"):
+            least = (np.log(-np.expm1(np.minimum(self.infimum + level, 0.0))) - level) / normals.shifts[normals.shifts > 0.0].min()
+        end = normals.crossing(-level, np.maximum(least, -_FURTHEST) - 1.0, np.full(eps.shape, top))
+        return np.where(none, -np.inf, normals.log_stick_below(end, level)).reshape(np.shape(epsilon))
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         return normal_cells(self.normals, cuts, log_tail)

@@ -1,4 +1,10 @@
-"""Laplace(0, 1) against Laplace(mu, 1): two atoms and what is between them."""
+"""Laplace(0, 1) against Laplace(mu, 1): two atoms and what is between them, which is the worst case of bounded range mu, too.
+
+    L = |x| - |x - mu|:  atoms at -mu and mu, P-masses 1/2 and e^{-mu}/2, Q-masses e^{-mu}/2 and 1/2;
+    between them L = 2x - mu, 0 < x < mu, with the P-density e^{-x}/2 and the Q-density e^{x - mu}/2.
+
+So the noise is a public coin: with probability (1 - e^{-mu})/2 what is between, `LaplaceInterior`, otherwise the atoms.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +18,22 @@ import numpy as np
 from dp_edgeworth import validation
 from dp_edgeworth.losses.cells import EXP_ERROR, MOST_CELLS, Cells
 from dp_edgeworth.losses.panels import graded_edges, panels
-from dp_edgeworth.losses.pllr import Pllr, itself
+from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, Rule
 
 _FEW_PANELS = 12
+_CELLS = np.linspace(0.0, 1.0, 65)  # on which the density is bounded
 
 
 @dataclasses.dataclass(frozen=True)
-class LaplaceShift(Pllr):
-    """P = Laplace(0, 1), Q = Laplace(mu, 1): L = |x| - |x - mu|, with atoms at -mu and mu."""
+class LaplaceInterior(Pllr):
+    """L = 2x - mu with the P-density e^{-x} / (1 - e^{-mu}) and the Q-density e^{x - mu} / (1 - e^{-mu}) on 0 < x < mu."""
 
     mu: float
     supremum = loss_scale = property(lambda self: self.mu)
     infimum = property(lambda self: -self.mu)
-    infinite_mass, lost_mass, top_mass, bottom_mass = 0.0, 0.0, 0.5, 0.5
-    mirror, atomic, dominated = True, False, itself
+    infinite_mass, lost_mass, top_mass, bottom_mass = 0.0, 0.0, 0.0, 0.0
+    mirror, atomic = True, False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", validation.positive("mu", self.mu))
@@ -39,17 +46,16 @@ class LaplaceShift(Pllr):
 
     @classmethod
     def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
-        """Atoms of mass 1/2 at -mu and e^{-mu}/2 at mu; L = 2x - mu with density e^{-x}/2 on 0 < x < mu.
+        """Composite Gauss-Legendre nodes in x.
 
-        After subsampling the integrand between is analytic for |Im x| < pi/2; at height b it is at most
-        e^{2 frequency b} sec(b)^{max(-low, 0)} times its size on the real line, where it grows by at most e^{slope dx}. Slope and
-        phase are smaller by the largest posterior odds where these are below 1. Panels on which slope times length is at most 8 are
-        equal and few for most leaves; otherwise they are short at the end where a steep integrand has its mass and double from there
-        on (`panels.graded_edges`).
+        After subsampling the integrand is analytic for |Im x| < pi/2; at height b it is at most e^{2 frequency b} sec(b)^{max(-low, 0)}
+        times its size on the real line, where it grows by at most e^{slope dx}. Slope and phase are smaller by the largest posterior
+        odds where these are below 1. Panels on which slope times length is at most 8 are equal and few for most leaves; otherwise they
+        are short at the end where a steep integrand has its mass and double from there on (`panels.graded_edges`).
 
-        Unsampled, the integrand at a distance t below mu is e^{-(2s - 1) t} times its value there, which is the mass of the atom at mu
-        in E_P[e^{sL}]. Where that is below e^{-digits - 30} for all exponents that frequencies are asked for with, a rule of positive
-        weights need not follow the phase: what is there of the integral and of the sum is as small. Panels there are for frequency 0.
+        Unsampled, the integral over what is further than t from mu is at most e^{-(2s - 1) t} of the whole. Where that is below
+        e^{-digits - 30} for all exponents that frequencies are asked for with, a rule of positive weights need not follow the phase:
+        what is there of the integral and of the sum is as small. Panels there are for frequency 0.
         """
         mu = np.array([member.mu for member in members])
         odds = np.ones(len(mu))
@@ -60,22 +66,21 @@ class LaplaceShift(Pllr):
         longest = np.minimum(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300))
         count = np.ceil(mu * np.maximum(np.maximum(rise, fall) / 8.0, 1.0 / longest))
         if count.max() <= _FEW_PANELS:
-            return _on_panels(mu, np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None], demand, float(odds.max()))
+            edges = np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None]
+            return _of_nodes(mu, *panels(edges, demand, 2.0, float(odds.max())))
         near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
-        return Rule.stacked([
-            _steep(float(mu[i]), near, demand) if near < 0.5 * mu[i] else
-            _on_panels(mu[i:i + 1], graded_edges(*map(float, (mu[i], fall[i], rise[i], longest[i], demand.digits)))[None], demand,
-                       float(odds[i]))
-            for i in range(len(mu))])
+        graded = [_graded_nodes(width, steep, demand, share, near) for width, *steep, share in np.stack(
+            [mu, fall, rise, longest, odds], axis=1).tolist()]
+        return Rule.stacked([_of_nodes(mu[i:i + 1], x, w) for i, (x, w) in enumerate(graded)])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
+        """(1 - e^{(eps - mu)/2})^2 / (1 - e^{-mu}) for |eps| < mu; below, 1 - e^eps."""
         eps = np.asarray(epsilon, float)
         with np.errstate(divide="ignore"):
-            return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
+            inside = 2.0 * np.log(-np.expm1(0.5 * np.minimum(eps - self.mu, 0.0))) - math.log(-math.expm1(-self.mu))
+            return np.where(eps < -self.mu, np.log(-np.expm1(np.minimum(eps, 0.0))), inside)
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
-        """Atoms at both ends; between them L = 2x - mu has the P-density e^{-x}/2 and the Q-density e^{x - mu}/2."""
         mu, count = self.mu, len(cuts) if isinstance(cuts, np.ndarray) else math.ceil(2.0 * self.mu / cuts) + 8.0
         if not count < MOST_CELLS:
             return None
@@ -85,33 +90,58 @@ class LaplaceShift(Pllr):
             lengths = np.diff(x)
             x = np.append(x[:-1][lengths > 0.01 * np.median(lengths)], mu)  # the masses of slivers would be rounded
             x[0] = 0.0
-        share = -0.5 * np.expm1(-np.diff(x))
-        p = np.concatenate([[0.5], np.exp(-x[:-1]) * share, [0.5 * math.exp(-mu)]])
-        q = np.concatenate([[0.5 * math.exp(-mu)], np.exp(x[1:] - mu) * share, [0.5]])
-        low, high = (np.concatenate([[-mu], 2.0 * ends - mu, [mu]]) for ends in (x[:-1], x[1:]))
+        share = np.expm1(-np.diff(x)) / math.expm1(-mu)
+        low, high = 2.0 * x[:-1] - mu, 2.0 * x[1:] - mu
         rounding = mu / float(np.diff(x).min())  # of the length of the shortest cell
-        return Cells(low, high, 0.5 * (low + high), np.full(len(p), 8.0 * EXP_ERROR * (1.0 + mu)), p, q,
-                     8.0 * EXP_ERROR * (1.0 + rounding + mu))
+        return Cells(low, high, 0.5 * (low + high), np.full(len(low), 8.0 * EXP_ERROR * (1.0 + mu)), np.exp(-x[:-1]) * share,
+                     np.exp(x[1:] - mu) * share, 8.0 * EXP_ERROR * (1.0 + rounding + mu))
 
 
-def _steep(mu: float, near: float, demand: Demand) -> Rule:
-    """Unsampled, with frequencies only where the law sits within `near` of the top."""
+def _graded_nodes(mu: float, steep: list[float], demand: Demand, odds: float, near: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for an integrand that is steep; frequencies are followed within `near` of mu only, where that is less."""
+    fall, rise, longest = steep
+    if not near < 0.5 * mu:
+        return panels(graded_edges(mu, fall, rise, longest, demand.digits)[None], demand, 2.0, odds)
     calm = dataclasses.replace(demand, frequency=0.0)
-    rise, fall = 2.0 * max(demand.high, 0.0) + 1.0, 2.0 * max(-demand.low, 0.0) + 1.0
-    longest = min(1.0, 12.0 / (2.0 * demand.frequency + 1e-300))
-    below = panels(graded_edges(mu - near, fall, rise, 1.0, demand.digits)[None], calm, 2.0, 1.0)
-    above = panels(mu - near + graded_edges(near, fall, rise, longest, demand.digits)[None], demand, 2.0, 1.0)
-    return _with_atoms(np.array([mu]), np.concatenate([below[0], above[0]], axis=1), np.concatenate([below[1], above[1]], axis=1))
+    below = panels(graded_edges(mu - near, fall, rise, 1.0, demand.digits)[None], calm, 2.0, odds)
+    above = panels(mu - near + graded_edges(near, fall, rise, longest, demand.digits)[None], demand, 2.0, odds)
+    x, w = (np.concatenate(part, axis=1) for part in zip(below, above, strict=True))
+    return x, w
 
 
-def _on_panels(mu: np.ndarray, edges: np.ndarray, demand: Demand, odds: float) -> Rule:
-    """Both atoms and composite Gauss-Legendre nodes between them, one row per mu."""
-    return _with_atoms(mu, *panels(edges, demand, 2.0, odds))
+def _of_nodes(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
+    """The rule of nodes and weights in x, one row per mu."""
+    top, whole = mu[:, None], -np.expm1(-mu)[:, None]
+    grid, none = _CELLS * top, np.zeros(len(mu))
+    return Rule(2.0 * x - top, np.log(w / whole) - x, none, none, 2.0 * grid - top, math.log(0.5) - np.log(whole) - grid[:, 1:])
 
 
-def _with_atoms(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
-    top = mu[:, None]
-    grid = np.linspace(0.0, 1.0, 65) * top
-    none, half = np.zeros(len(mu)), np.full((len(mu), 1), math.log(0.5))
-    return Rule(np.concatenate([-top, 2.0 * x - top, top], axis=1), np.concatenate([half, np.log(0.5 * w) - x, half - top], axis=1),
-                none, none, 2.0 * grid - top, math.log(0.25) - grid[:, 1:])
+@dataclasses.dataclass(frozen=True)
+class LaplaceShift(LaplaceInterior):
+    """P = Laplace(0, 1), Q = Laplace(mu, 1): the atoms and what is between them."""
+
+    top_mass = bottom_mass = 0.5
+
+    @classmethod
+    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
+        inside = super().rules(members, demand, sampled)
+        top = np.array([[member.mu] for member in members])
+        half, share = np.full(top.shape, math.log(0.5)), np.log(-0.5 * np.expm1(-top))
+        return dataclasses.replace(
+            inside, values=np.concatenate([-top, inside.values, top], axis=1),
+            log_weights=np.concatenate([half, share + inside.log_weights, half - top], axis=1),
+            cell_log_density=share + inside.cell_log_density)
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        """1 - e^{(eps - mu)/2} for |eps| < mu; below, 1 - e^eps."""
+        eps = np.asarray(epsilon, float)
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(np.where(eps < -self.mu, eps, 0.5 * np.minimum(eps - self.mu, 0.0))))
+
+    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
+        inside = super().cells(cuts, log_tail)
+        if inside is None:
+            return None
+        ends, rare = np.array([-self.mu, self.mu]), 0.5 * math.exp(-self.mu)
+        atoms = Cells(ends, ends, ends, np.zeros(2), np.array([0.5, rare]), np.array([rare, 0.5]), 8.0 * EXP_ERROR)
+        return Cells.mixed([(-0.5 * math.expm1(-self.mu), inside), (1.0, atoms)])

@@ -5,19 +5,14 @@ Which pair. Noise with density f, answers that one record can move by at most s,
 
     H_A(u) = int (f(x - t) - u f(x))_+ dx = max_x [ F'(x - t) - u F'(x) ],     F' the upper tail of f, u = e^epsilon,
 
-grows with t (move t and x together) and t = s is the worst. Moving down by s is the reversed pair A^R (translate by s). Which
-of A and A^R occurs may change from step to step and depend on what was seen before, so neither composed alone is enough unless f is
-symmetric. Both are dominated by the pair S with
-
-    H_S(u) = max(H_A(u), H_{A^R}(u)),
-
-which exists: H is the hockey-stick of a pair if and only if it is convex and non-increasing with H(0) = 1 and
-H(u) >= (1 - u)_+, and a maximum of two such functions is one (Zhu, Dong, Wang, arXiv:2106.08567, Proposition 10). Domination
-survives adaptive composition (their Theorem 9), and Poisson sampling because the sampled hockey-stick is an increasing function
-of the inner one, p H(1 + (u - 1)/p). So S serves both directions of every neighboring relation, with twice the shift under
-REPLACE_ONE. Where f is symmetric S = A. As H_{A^R}(u) = 1 - u + u H_A(1/u), S is its own mirror image: its loss L has the law
-of -L under exchange of P and Q, and H_S on u >= 1 is all there is to know. Used once, S is attained by one of the signs.
-The interval of a composition is that of S composed, as for sampling without replacement; no data need attain it.
+grows with t (move t and x together) and t = s is the worst. Moving down by s is the reversed pair A^R. Which of A and A^R occurs may
+change from step to step and depend on what was seen before, so neither composed alone is enough unless f is symmetric (then A^R = A).
+Both are dominated by the pair S with H_S(u) = max(H_A(u), H_{A^R}(u)), which exists: H is the hockey-stick of a pair if and only if it
+is convex and non-increasing with H(0) = 1 and H(u) >= (1 - u)_+, and a maximum of two such functions is one (Zhu, Dong, Wang,
+arXiv:2106.08567, Proposition 10). Domination survives adaptive composition (their Theorem 9) and Poisson sampling, whose hockey-stick
+p H(1 + (u - 1)/p) increases with H. So S serves both directions of every neighboring relation, with twice the shift under REPLACE_ONE.
+As H_{A^R}(u) = 1 - u + u H_A(1/u), S is its own mirror image, and H_S on u >= 1 is all there is to know. Used once, S is attained by
+one of the signs; the interval of a composition is that of S composed, as for sampling without replacement, and no data need attain it.
 
 Rounding. On u >= 1, with knots u_j = f(x_j - s) / f(x_j):
 
@@ -46,7 +41,8 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.additive_noise import AdditiveNoise, Tail
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Leaf, between
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.noise_knots import LARGEST_LOSS, knots, thinned
 from dp_edgeworth.losses.profile_hull import balanced
 from dp_edgeworth.losses.profile_pair import dominating_pair
@@ -56,8 +52,8 @@ _MARGIN = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NoisePair(LatticePair):
-    """The symmetric pair S of a log-concave noise and its shift, from above; `below` is the one from below (see the module's header).
+class NoisePair(NodePair):
+    """The symmetric pair S of a log-concave noise and its shift, from above or from below (see the module's header).
 
     Atoms, but so many that they count as smooth.
     """
@@ -92,18 +88,18 @@ class NoisePair(LatticePair):
 
 
 @functools.lru_cache(maxsize=256)
-def noise_pair(noise: AdditiveNoise, shift: float) -> NoisePair:
-    """The upper pair, with the lower one below it; the shift is in units of the scale of the noise."""
+def noise_pair(noise: AdditiveNoise, shift: float) -> Leaf:
+    """The upper pair and the lower one; the shift is in units of the scale of the noise."""
     if shift >= noise.width:
-        return NoisePair(1.0, np.zeros(1), np.zeros(1), 1.0, 1.0)
+        return NoisePair(np.zeros(1), np.zeros(1), 1.0, 1.0)
     curves = [_curve(tail, shift) for tail in (noise.right, noise.left)]
     losses = thinned(np.concatenate([curve.losses for curve in curves]))
     below = _lower_pair(curves, losses)
     last = max(float(curve.losses[-1]) for curve in curves)
     losses = np.append(losses[losses < last], last)
     heights = np.maximum(*(curve.upper(losses) for curve in curves))
-    above = dominating_pair(1.0, heights, heights, nodes=(losses, losses))
-    return NoisePair(1.0, above.indices, above.masses, above.lost_mass, above.infinite_mass, below)
+    above = dominating_pair((losses, losses), heights, heights)
+    return between(NoisePair(above.losses, above.masses, above.lost_mass, above.infinite_mass), below)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,8 +184,8 @@ def _lower_pair(curves: list[_Curve], losses: np.ndarray) -> NoisePair:
         log_p, q_tails = log_p[np.append(good, True)], q_tails[np.append(good, True)]
     fit = min(1.0, 1.0 / (math.exp(log_p[0]) + float(q_tails[0])))  # rounding must not make more than a law
     masses, infinite = fit * q_masses, fit * float(q_tails[-1])
-    return balanced(NoisePair(1.0, np.concatenate([-kinks[::-1], [0.0], kinks]), np.concatenate([masses[::-1], [0.0], masses]),
-                              infinite, infinite))
+    losses, masses = np.concatenate([-kinks[::-1], [0.0], kinks]), np.concatenate([masses[::-1], [0.0], masses])
+    return balanced(NoisePair(losses, masses, infinite, infinite))
 
 
 def _kinks(log_p: np.ndarray, q_tails: np.ndarray) -> np.ndarray:

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
+from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI, log_delta
 from dp_edgeworth.losses.panels import cut_panels
 from dp_edgeworth.losses.rules import Demand, Rule
 from dp_edgeworth.losses.trapezoid import cut_point, log_normal_floor, reach_of
 
 _MOST_GROUPS = 8
 _EDGES = 257  # of the cells on which the density of the loss is bounded
+_ROOT_ACCURACY, _PARTS = 1e-11, 32
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,6 +31,11 @@ class Normals:
     shifts: np.ndarray
     weights: np.ndarray
     mirrored: bool = False
+
+    @classmethod
+    def single(cls, mu: float) -> Normals:
+        """N(mu, 1)."""
+        return cls(np.array([mu]), np.ones(1))
 
     @classmethod
     def sampled(cls, mu: float, p: float, mirrored: bool = False) -> Normals:
@@ -79,6 +85,45 @@ class Normals:
         weights = np.exp(exponents - exponents.max(axis=0))
         return np.asarray(np.tensordot(self.shifts, weights, 1) / weights.sum(axis=0) + 5e-324)
 
+    def crossing(self, level: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """The x in [low, high] with L(x) = level: of equal parts in arsinh x that in which it lies, to 1e-11; then Newton's method."""
+        low, high = np.arcsinh(low), np.arcsinh(high)
+        while np.max(high - low, initial=0.0) > _ROOT_ACCURACY:
+            width = (high - low) / _PARTS
+            inside = low[..., None] + width[..., None] * np.arange(1, _PARTS)
+            part = (self.loss(np.sinh(inside)) < level[..., None]).sum(axis=-1)
+            low, high = low + width * part, np.where(part < _PARTS - 1, low + width * (part + 1), high)
+        x = np.sinh(high)
+        slope = self.slope(x) + (self.slope(-x) if self.mirrored else 0.0)
+        return np.clip(x - (self.loss(x) - level) / slope, np.sinh(low), x)
+
+    def log_stick_above(self, x: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
+        """log int_x^inf (dQ - e^eps dP) where L(x) is about eps, from terms that do not cancel.
+
+        Less what R(x) - e^eps (or R(x) - e^eps R(-x)) makes of the normal tail beyond x, that is, with H_c the Gaussian mechanism's
+        delta (`gaussian_curve.log_delta`), shift by shift
+
+            Phi(c - x) - e^{c x - c^2/2} Phi(-x) = H_c(c x - c^2/2),
+            e^{-c x - c^2/2} Phi(-x) - Phi(-c - x) = e^{-c x - c^2/2} H_c(c x + c^2/2)          (of a mirror image, times e^eps).
+
+        The integral is largest at L(x) = eps, so that an error of x enters squared.
+        """
+        terms = [math.log(w) + log_delta(c * (x - 0.5 * c), c) for c, w in self._moving]
+        if self.mirrored:
+            terms += [math.log(w) + epsilon - c * (x + 0.5 * c) + log_delta(c * (x + 0.5 * c), c) for c, w in self._moving]
+        up, down = self.log_densities(x)
+        return _corrected(terms, np.expm1(up - down - epsilon), epsilon + down + special.log_ndtr(-x))
+
+    def log_stick_below(self, x: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
+        """log int_-inf^x (dN(0, 1) - e^eps dQ) where L(x) is about -eps, in the same way: e^{c x - c^2/2} Phi(x) - Phi(x - c)."""
+        terms = [math.log(w) + epsilon + c * (x - 0.5 * c) + log_delta(c * (0.5 * c - x), c) for c, w in self._moving]
+        return _corrected(terms, -np.expm1(epsilon + self.log_ratio(x)), special.log_ndtr(x))
+
+    @property
+    def _moving(self) -> list[tuple[float, float]]:
+        """Shifts other than 0 with their weights."""
+        return [(c, w) for c, w in zip(self.shifts.tolist(), self.weights.tolist(), strict=True) if c > 0.0]
+
     def log_odds(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""
         exponents = self._weighted(x)
@@ -116,17 +161,26 @@ class Normals:
         return cut_panels(low, high, both, self.top, lambda x: self.slope(x) + self.slope(2.5 - x), lambda x: (
             (tau, np.logaddexp(right, left)) for (tau, right), (_, left) in zip(self.log_odds(x), self.log_odds(-x), strict=True)))
 
-    def rule(self, demand: Demand, least: float = -math.inf) -> Rule:
-        """Panels up to the largest loss that the demand wants."""
+    def cut_grid(self, demand: Demand, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Nodes and weights up to the largest loss that the demand wants, and the edges of cells."""
         low, high = self.ends(demand, least)
         high = min(cut_point(demand, self.shifts, self.weights), high)
-        x, w = self.panels(low, high, demand)
+        return *self.panels(low, high, demand), np.linspace(low, high, _EDGES)
+
+    def rule(self, x: np.ndarray, w: np.ndarray, edges: np.ndarray) -> Rule:
+        """On the nodes and weights of a grid that was cut at its last edge."""
         (up, down), none = self.log_densities(x), np.zeros(1)
-        grid = np.linspace(low, high, _EDGES)
-        return Rule((up - down)[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + down)[None], none, none, self.loss(grid)[None],
-                    self.density_floor(grid), self.beyond(high))
+        return Rule((up - down)[None], (np.log(w) - 0.5 * x * x - LOG_SQRT_2PI + down)[None], none, none, self.loss(edges)[None],
+                    self.density_floor(edges), self.beyond(float(edges[-1])))
 
     def density_floor(self, x: np.ndarray) -> np.ndarray:
         """Lower bound of the log P-density of L between neighbouring x: slopes of log R on the right, of log R(-x) on the left."""
         steepest = self.slope(x[1:]) + (self.slope(-x[:-1]) if self.mirrored else 0.0)
         return log_normal_floor(x[None]) + self.log_densities(x[1:])[1] - np.log(steepest)
+
+
+def _corrected(terms: list[np.ndarray], gap: np.ndarray, log_tail: np.ndarray) -> np.ndarray:
+    """log(sum e^terms + gap e^log_tail), the second of which is rounding next to the first."""
+    total = np.asarray(np.logaddexp.reduce(np.array(terms)))
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(total), total + np.log1p(np.clip(gap * np.exp(log_tail - total), -0.5, 1.0)), total)

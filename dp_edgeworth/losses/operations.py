@@ -1,9 +1,10 @@
 """Operations on pairs of distributions, each a pair again: reversing, Poisson sampling, mixing by a public coin.
 
+All keep domination, so that `reverse`, `subsample` and `mixed` take brackets, too.
+
     Reversed    (P, Q) -> (Q, P)
     Subsampled  (P, Q) -> (P, (1-p) P + p Q)
     Mixed       a public coin chooses the pair
-    RoundedUp   a pair that is known between two others
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from dp_edgeworth import validation
+from dp_edgeworth.losses.bracket import Bracket, Leaf, on_both_sides
 from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.pllr import ROUNDED, Pllr
 from dp_edgeworth.losses.rules import Demand, Rule, subsampled_number, unsampled_loss
@@ -42,10 +44,6 @@ class Reversed(Pllr):
     @property
     def finite_supremum(self) -> float:
         return float(self.rule(Demand()).values.max(initial=-math.inf)) if self.inner.lost_mass else self.supremum
-
-    @property
-    def dominated(self) -> Pllr:
-        return self if self.inner.dominated is self.inner else Reversed(self.inner.dominated)
 
     def largest_kept(self, log_tail: float) -> float:
         return min(self.finite_supremum, -self.inner.smallest_kept(log_tail))
@@ -108,10 +106,6 @@ class Subsampled(Pllr):
         if not self.inner.top_mass:
             return 0.0
         return self.inner.top_mass * (self.probability + (1.0 - self.probability) * math.exp(-self.inner.supremum))
-
-    @property
-    def dominated(self) -> Pllr:
-        return self if self.inner.dominated is self.inner else Subsampled(self.inner.dominated, self.probability)
 
     def largest_kept(self, log_tail: float) -> float:
         """(1-p) P + p Q of the losses above a positive number is at most their Q-mass."""
@@ -180,11 +174,6 @@ class Mixed(Pllr):
     infinite_mass = property(lambda self: math.fsum(weight * part.infinite_mass for weight, part in self._used))
     lost_mass = property(lambda self: math.fsum(weight * part.lost_mass for weight, part in self._used))
 
-    @property
-    def dominated(self) -> Pllr:
-        below = tuple(part.dominated for part in self.parts)
-        return self if all(a is b for a, b in zip(below, self.parts, strict=True)) else Mixed(self.weights, below)
-
     def largest_kept(self, log_tail: float) -> float:
         return max(part.largest_kept(log_tail) for _, part in self._used)
 
@@ -210,28 +199,31 @@ class Mixed(Pllr):
         return Cells.mixed(known) if len(known) == len(parts) else None
 
 
-@dataclasses.dataclass(frozen=True)
-class RoundedUp(Mixed):
-    """A mixture that is known to have more loss than the true pair; its last part, of weight 0, has less."""
-
-    @property
-    def dominated(self) -> Pllr:
-        return self.parts[-1].dominated
-
-
-def reverse(pllr: Pllr) -> Pllr:
+@overload
+def reverse(pllr: Pllr) -> Pllr: ...
+@overload
+def reverse(pllr: Leaf) -> Leaf: ...
+def reverse(pllr: Leaf) -> Leaf:
     """(Q, P), simplified where the pair is its own mirror image or was reversed before."""
     if pllr.mirror:
         return pllr
-    swapped = getattr(pllr, "swapped", None)  # a leaf that is more than its pair
-    if swapped is not None:
-        return swapped()
+    if isinstance(pllr, Bracket):
+        return dataclasses.replace(pllr, pair=pllr.pair and reverse(pllr.pair), members=tuple(map(reverse, pllr.members)))
     if isinstance(pllr, Mixed):
-        return dataclasses.replace(pllr, parts=tuple(reverse(part) for part in pllr.parts))
+        return dataclasses.replace(pllr, parts=tuple(map(reverse, pllr.parts)))
     return pllr.inner if isinstance(pllr, Reversed) else Reversed(pllr)
 
 
-def subsample(pllr: Pllr, probability: float) -> Pllr:
+@overload
+def subsample(pllr: Pllr, probability: float) -> Pllr: ...
+@overload
+def subsample(pllr: Leaf, probability: float) -> Leaf: ...
+def subsample(pllr: Leaf, probability: float) -> Leaf:
     """(P, (1-p) P + p Q), 0 < p <= 1; p = 1 changes nothing."""
     probability = validation.positive("probability", validation.probability("probability", probability))
-    return pllr if probability == 1.0 else Subsampled(pllr, probability)
+    return pllr if probability == 1.0 else on_both_sides(lambda pairs: Subsampled(pairs[0], probability), [pllr])
+
+
+def mixed(weights: tuple[float, ...], leaves: Sequence[Leaf]) -> Leaf:
+    """A public coin with the given weights chooses which leaf is used."""
+    return on_both_sides(lambda pairs: Mixed(weights, tuple(pairs)), list(leaves))

@@ -66,7 +66,8 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
-    e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least.
+    e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least. Relative to the integral over its own panel half M is at most
+    8 / (2 (1 - e^{-8})) times larger for these slopes: 5 = log(64/15) + log 4 + a reserve of 2.
     """
     best = math.inf
     for rho in np.geomspace(1.1, 100.0, 60):
@@ -77,7 +78,7 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
         if odds < 1.0:
             secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
         growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
-        need = (demand.digits + 3.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
+        need = (demand.digits + 5.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
         best = min(best, max(28, math.ceil(need)))
     return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 

@@ -23,7 +23,7 @@ ROUNDED = 4e-15  # relative error of a number that a few operations made
 
 
 class Pllr(abc.ABC):
-    """The law of L = log dQ/dP for one ordered pair. Subclasses are frozen, hashable values.
+    """The law of L = log dQ/dP for one ordered pair, exactly. Subclasses are frozen, hashable values.
 
     Members that are not abstract have a default that is right for every pair and costs time only.
     """
@@ -67,11 +67,6 @@ class Pllr(abc.ABC):
     @abc.abstractmethod
     def loss_scale(self) -> float:
         """Size of the numbers that the closed form subtracts from each other."""
-
-    @property
-    @abc.abstractmethod
-    def dominated(self) -> Pllr:
-        """A pair with no more loss than the true one, where this pair itself has more; an exact pair is `itself`."""
 
     @abc.abstractmethod
     def rule(self, demand: Demand) -> Rule:
@@ -128,11 +123,6 @@ class Pllr(abc.ABC):
         return False
 
     @property
-    def moments_only(self) -> bool:
-        """Whether only `cumulants(order, tilt)` are known, order <= 4 (`known_moments.PllrMoments`)."""
-        return False
-
-    @property
     def finite_supremum(self) -> float:
         """Essential upper bound of what is finite of L."""
         return self.supremum
@@ -160,9 +150,6 @@ class Pllr(abc.ABC):
         return Rule.stacked([member.rule(demand) for member in members])
 
 
-itself = property(lambda pllr: pllr, doc="This pair, which is exact: to be declared as `dominated`.")
-
-
 class OnlyRules(Pllr):
     """A loss of which nothing is claimed but its rules and, where a subclass declares them, other members.
 
@@ -171,7 +158,7 @@ class OnlyRules(Pllr):
 
     supremum = property(lambda self: math.inf)
     infimum, infinite_mass, lost_mass, top_mass, bottom_mass = -math.inf, 0.0, 0.0, 0.0, 0.0
-    atomic, loss_scale, dominated = False, 0.0, itself
+    atomic, loss_scale = False, 0.0
 
     def largest_kept(self, log_tail: float) -> float:
         return self.finite_supremum

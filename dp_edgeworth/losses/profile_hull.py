@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 
-_Pair = TypeVar("_Pair", bound=LatticePair)
+_Pair = TypeVar("_Pair", bound=NodePair)
 EPSILON = float(np.finfo(float).eps)
 # H is at most 1: above this, the profile of a stored pair differs from it by the rounding of its total mass only.
 _ALMOST_ONE = 1.0 - 1e-12
@@ -18,39 +18,37 @@ _ALMOST_ONE = 1.0 - 1e-12
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """H and H' at the nodes e^{j a}: `right` is H(e^{j a}), `left` is H'(e^{-j a}); each is exact on its own side, j >= 0 and j <= 0.
+    """H and H' at increasing losses l: `right` is H(e^l), `left` is H'(e^{-l}); each is exact on its own side, l >= 0 and l <= 0.
 
     On the other side they follow from H'(x) = 1 - x + x H(1/x), which cancels nothing that matters there.
     """
 
-    spacing: float
-    indices: np.ndarray
+    losses: np.ndarray
     right: np.ndarray
     left: np.ndarray
 
     @classmethod
-    def of(cls, spacing: float, right_nodes: np.ndarray, right: np.ndarray, left_nodes: np.ndarray, left: np.ndarray) -> Profile:
+    def of(cls, right_nodes: np.ndarray, right: np.ndarray, left_nodes: np.ndarray, left: np.ndarray) -> Profile:
         """From both sides, each with nodes 0, ... and with the same value at 0."""
-        indices = np.concatenate([-left_nodes[:0:-1], right_nodes])
-        return cls(spacing, indices, np.concatenate([_mirrored(spacing, left_nodes, left)[:0:-1], right]),
-                   np.concatenate([left[:0:-1], _mirrored(spacing, right_nodes, right)]))
+        return cls(np.concatenate([-left_nodes[:0:-1], right_nodes]), np.concatenate([_mirrored(left_nodes, left)[:0:-1], right]),
+                   np.concatenate([left[:0:-1], _mirrored(right_nodes, right)]))
 
     def at(self, kept: np.ndarray) -> Profile:
         """Some of the nodes."""
-        return Profile(self.spacing, self.indices[kept], self.right[kept], self.left[kept])
+        return Profile(self.losses[kept], self.right[kept], self.left[kept])
 
     def raised(self, factor: float) -> Profile:
         """Both sides times a factor, as far as that is possible."""
-        zero = int(np.searchsorted(self.indices, 0))
+        zero = int(np.searchsorted(self.losses, 0.0))
         right, left = (np.minimum(factor * side, 1.0) for side in (self.right[zero:], self.left[zero::-1]))
-        return Profile.of(self.spacing, self.indices[zero:], right, -self.indices[zero::-1], left)
+        return Profile.of(self.losses[zero:], right, -self.losses[zero::-1], left)
 
     def hull(self) -> np.ndarray:
         """Positions of the vertices of the lower convex hull: a point above the chord of its neighbours is none.
 
         Such points go at once, but no two neighbours, and then those next to them are looked at again.
         """
-        size = len(self.indices)
+        size = len(self.losses)
         before, suspects, after = np.arange(-1, size - 1), np.arange(1, size - 1), np.arange(1, size + 1)
         stays = np.full(size, True)
         while len(suspects):
@@ -64,48 +62,46 @@ class Profile:
         return np.flatnonzero(stays)
 
     def _bends(self, i: np.ndarray, j: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """Whether the points j are below the chords from i to k: of H for positive indices, of H' for negative ones, which has the
+        """Whether the points j are below the chords from i to k: of H for positive losses, of H' for negative ones, which has the
         weights of the mirror image."""
-        before, after = (self.spacing * (self.indices[b] - self.indices[a]) for a, b in ((i, j), (j, k)))
+        before, after = self.losses[j] - self.losses[i], self.losses[k] - self.losses[j]
         to_high = np.expm1(-before) / np.expm1(-before - after) * np.exp(-after)
         to_low = np.expm1(-after) / np.expm1(-before - after) * np.exp(-before)
         rightward = self.right[j] - self.right[k] > (1.0 - to_high) * (self.right[i] - self.right[k])
         leftward = self.left[j] - self.left[i] > (1.0 - to_low) * (self.left[k] - self.left[i])
-        return np.asarray(~np.where(self.indices[j] >= 0, rightward, leftward))
+        return np.asarray(~np.where(self.losses[j] >= 0.0, rightward, leftward))
 
-    def pair(self) -> LatticePair:
+    def pair(self) -> NodePair:
         """The pair with this profile, which must be convex, constant beyond the last node; up to rounding."""
-        rightward = _changes(self.spacing, self.indices, self.right, self.left)
-        leftward = _changes(self.spacing, -self.indices[::-1], self.left[::-1], self.right[::-1])[::-1]
-        masses = np.maximum(np.where(self.indices >= 0, rightward, leftward), 0.0)
-        indices = self.indices
-        if 0 not in indices:
-            at = int(np.searchsorted(indices, 0))
-            indices, masses = np.insert(indices, at, 0.0), np.insert(masses, at, 0.0)
-        return balanced(LatticePair(self.spacing, indices, masses, float(self.left[0]), float(self.right[-1])))
+        rightward = _changes(self.losses, self.right, self.left)
+        leftward = _changes(-self.losses[::-1], self.left[::-1], self.right[::-1])[::-1]
+        losses, masses = self.losses, np.maximum(np.where(self.losses >= 0.0, rightward, leftward), 0.0)
+        if 0.0 not in losses:
+            at = int(np.searchsorted(losses, 0.0))
+            losses, masses = np.insert(losses, at, 0.0), np.insert(masses, at, 0.0)
+        return balanced(NodePair(losses, masses, float(self.left[0]), float(self.right[-1])))
 
     def with_zero(self) -> Profile:
         """The same with the node 0, on the chord of its neighbours, rounded up."""
-        at = int(np.searchsorted(self.indices, 0))
-        if self.indices[at] == 0:
+        at = int(np.searchsorted(self.losses, 0.0))
+        low, high = float(self.losses[at - 1]), float(self.losses[at])
+        if high == 0.0:
             return self
-        low, high = float(self.indices[at - 1]), float(self.indices[at])
-        share = float(_spread(self.spacing, -low) / _spread(self.spacing, high - low)) * math.exp(-self.spacing * high)
+        share = math.expm1(low) / math.expm1(low - high) * math.exp(-high)
         value = ((1.0 - share) * self.right[at - 1] + share * self.right[at]) * (1.0 + 8.0 * EPSILON)
-        return Profile(self.spacing, *(np.insert(side, at, one) for side, one in (
-            (self.indices, 0), (self.right, value), (self.left, value))))
+        return Profile(*(np.insert(side, at, one) for side, one in ((self.losses, 0.0), (self.right, value), (self.left, value))))
 
-    def largest_ratio(self, pair: LatticePair, sign: float) -> float:
+    def largest_ratio(self, pair: NodePair, sign: float) -> float:
         """By which factor less 1 the profile of the pair may miss this one, from below (sign 1) or above (-1).
 
         The error of the profile itself is included, so that a result of at most 0 is a proof.
         """
-        zero = int(np.searchsorted(self.indices, 0))
-        sides = ((self.indices[zero:], self.right[zero:]), (-self.indices[zero::-1], self.left[zero::-1]))
+        zero = int(np.searchsorted(self.losses, 0.0))
+        sides = ((self.losses[zero:], self.right[zero:]), (-self.losses[zero::-1], self.left[zero::-1]))
         largest = -1.0
         for found, (nodes, values) in zip(pair.profiles, sides, strict=True):
-            common = (np.isin(self.spacing * nodes, found.losses) | (sign < 0)) & (values < _ALMOST_ONE)
-            want, have = values[common].astype(np.longdouble), found.at(self.spacing * nodes[common])
+            common = (np.isin(nodes, found.losses) | (sign < 0)) & (values < _ALMOST_ONE)
+            want, have = values[common].astype(np.longdouble), found.at(nodes[common])
             large, small = (want, have) if sign > 0 else (have, want)
             if np.any((large > small) & (small <= 0.0)):
                 return math.inf
@@ -113,24 +109,20 @@ class Profile:
         return largest * (1.0 + 8.0 * EPSILON) + 8.0 * len(pair.masses) * float(np.finfo(np.longdouble).eps) + 4.0 * EPSILON
 
 
-def _mirrored(spacing: float, nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """H'(e^{-j a}) = 1 - e^{-j a} + e^{-j a} H(e^{j a}), j >= 0."""
-    return np.exp(-spacing * nodes) * values - np.expm1(-spacing * nodes)
+def _mirrored(nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """H'(e^{-l}) = 1 - e^{-l} + e^{-l} H(e^l), l >= 0."""
+    return np.exp(-nodes) * values - np.expm1(-nodes)
 
 
-def _spread(spacing: float, gaps: np.ndarray | float) -> np.ndarray:
-    return -np.expm1(-spacing * np.asarray(gaps))
-
-
-def _changes(spacing: float, indices: np.ndarray, values: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
-    """x_j times the change of slope at every vertex j >= 0: the Q-mass there; beyond the last vertex the profile is constant.
+def _changes(losses: np.ndarray, values: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
+    """x times the change of slope at every vertex x >= 1: the Q-mass there; beyond the last vertex the profile is constant.
 
     The slope before the first vertex belongs to the line through (0, 1). H(e^{-b}) - H(e^a) = (1 - e^{-b}) (1 - H'(e^b)) + H'(e^b) -
     H(e^a) does not cancel where a and b are small.
     """
-    gaps, falls, zero = spacing * np.diff(indices), values[:-1] - values[1:], int(np.searchsorted(indices, 0))
-    if 0 < zero < len(indices):
-        falls[zero - 1] = -math.expm1(spacing * indices[zero - 1]) * (1.0 - mirrored[zero - 1]) + (mirrored[zero - 1] - values[zero])
+    gaps, falls, zero = np.diff(losses), values[:-1] - values[1:], int(np.searchsorted(losses, 0.0))
+    if 0 < zero < len(losses):
+        falls[zero - 1] = -math.expm1(losses[zero - 1]) * (1.0 - mirrored[zero - 1]) + (mirrored[zero - 1] - values[zero])
     before = np.concatenate([[1.0 - values[0]], falls / -np.expm1(-gaps)])
     with np.errstate(over="ignore"):
         after = np.concatenate([falls / np.expm1(gaps), [0.0]])
@@ -139,9 +131,9 @@ def _changes(spacing: float, indices: np.ndarray, values: np.ndarray, mirrored: 
 
 def balanced(pair: _Pair) -> _Pair:
     """The atom at loss 0, of which no profile at eps >= 0 knows, is what is left of P."""
-    zero, masses = int(np.searchsorted(pair.indices, 0)), pair.masses.copy()
+    zero, masses = int(np.searchsorted(pair.losses, 0.0)), pair.masses.copy()
     masses[zero] = 0.0
-    others = math.fsum(masses * np.exp(-pair.spacing * np.maximum(pair.indices, 0)))
+    others = math.fsum(masses * np.exp(-np.maximum(pair.losses, 0.0)))
     masses[zero] = max(1.0 - others - pair.lost_mass, 0.0)
     return dataclasses.replace(pair, masses=masses)
 

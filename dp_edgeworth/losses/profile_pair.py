@@ -4,7 +4,7 @@ For a pair (P, Q) with R = dQ/dP and x = e^eps let H(x) = E_P[(R - x)_+] + Q(R =
 convex, non-increasing, H(0) = 1 and H(x) >= (1 - x)_+, and every such function is a profile. "add" has H'(x) = 1 - x + x H(1/x), so
 values of both directions at eps >= 0 are values of H at eps of both signs:
 
-    right(j) = H(e^{j a}), j >= 0,        left(j) = H'(e^{j a}), j >= 0,        and right(0) = left(0).
+    right(l) = H(e^l), l >= 0,        left(l) = H'(e^l), l >= 0,        and right(0) = left(0).
 
 Nothing is ever subtracted from 1: that is what makes masses of 1e-18 in the far left tail come out right.
 
@@ -36,8 +36,7 @@ import math
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
@@ -47,33 +46,31 @@ Nodes = tuple[np.ndarray, np.ndarray]
 Bracket = tuple[np.ndarray, np.ndarray]
 
 
-def dominating_pair(spacing: float, remove: np.ndarray, add: np.ndarray, below: Pllr | None = None,
-                    nodes: Nodes | None = None) -> LatticePair:
-    """A pair with losses j * spacing that dominates whatever has delta(j * spacing) <= remove[j], and <= add[j] in the other direction.
+def dominating_pair(nodes: Nodes, remove: np.ndarray, add: np.ndarray) -> NodePair:
+    """A pair with these losses that dominates whatever has at most these deltas there.
 
     Args:
-      spacing: of the losses.
-      remove: upper bounds of delta in the direction "remove" at epsilon = j * spacing.
-      add: the same for the direction "add", maybe another number of them.
-      below: a pair that the mechanism dominates, which becomes the pair's `dominated`.
-      nodes: the numbers j of `remove` and of `add`, 0 first and increasing; by default 0, 1, 2, ...
+      nodes: epsilons for "remove" and for "add", 0 first and increasing.
+      remove: upper bounds of delta in the direction "remove" at the first of these.
+      add: the same for the direction "add" at the others.
 
     >>> import math, numpy as np
-    >>> pair = dominating_pair(1.0, np.array([math.tanh(0.5), 0.0]), np.array([math.tanh(0.5), 0.0]))  # pure DP with epsilon 1
+    >>> nodes, deltas = np.array([0.0, 1.0]), np.array([math.tanh(0.5), 0.0])  # pure DP with epsilon 1
+    >>> pair = dominating_pair((nodes, nodes), deltas, deltas)
     >>> [round(mass, 6) for mass in pair.masses.tolist()]  # randomised response
     [0.731059, 0.0, 0.731059]
     """
     values = [np.minimum.accumulate(np.clip(np.asarray(side, float), 0.0, 1.0)) for side in (remove, add)]
     zero = min(side[0] for side in values)
     sides: list[np.ndarray] = []
-    for side, places in zip(values, nodes or tuple(np.arange(len(side)) for side in values), strict=True):
+    for side, places in zip(values, nodes, strict=True):
         lifted = np.where((side > 0.0) & (side < _LEAST), _LEAST, np.minimum(side, zero))
         kept = np.flatnonzero(lifted == lifted[-1])[0] + 1  # from there on it is constant
-        sides += [np.asarray(places)[:kept], lifted[:kept]]
-    return dataclasses.replace(_raised(Profile.of(spacing, *sides)), below=below)
+        sides += [places[:kept], lifted[:kept]]
+    return _raised(Profile.of(*sides))
 
 
-def _raised(profile: Profile) -> LatticePair:
+def _raised(profile: Profile) -> NodePair:
     """A pair whose own profile is nowhere below the hull: the bounds are raised until it is, see the header."""
     factor, missing, vertices = 1.0, 0.0, profile.at(profile.hull()).with_zero()
     for _ in range(_ATTEMPTS):
@@ -91,34 +88,31 @@ def _raised(profile: Profile) -> LatticePair:
 
 
 def subdivided(nodes: np.ndarray, finer: int) -> np.ndarray:
-    """Every step between two nodes in equal parts: where `dominated_pair` wants its bounds, in units of the spacing."""
+    """Every step between two nodes in equal parts: where `dominated_pair` wants its bounds."""
     steps = np.arange(finer) / finer
     return np.append((nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel(), nodes[-1])
 
 
-def dominated_pair(spacing: float, remove: Bracket, add: Bracket, finer: int = 1, infinite: tuple[float, float] = (0.0, 0.0),
-                   nodes: Nodes | None = None) -> LatticePair:
-    """A pair with losses j * spacing that is dominated by whatever has its delta between the given bounds.
+def dominated_pair(nodes: Nodes, remove: Bracket, add: Bracket, finer: int = 1, infinite: tuple[float, float] = (0.0, 0.0)) -> NodePair:
+    """A pair with these losses that is dominated by whatever has its delta between the given bounds.
 
     Args:
-      spacing: of the losses.
-      remove: lower and upper bounds of delta in the direction "remove" at epsilon = spacing * subdivided(nodes, finer).
-      add: the same for the direction "add".
+      nodes: epsilons for "remove" and for "add", 0 first and increasing.
+      remove: lower and upper bounds of delta in the direction "remove" at subdivided(nodes[0], finer).
+      add: the same for the direction "add", at subdivided(nodes[1], finer).
       finer: how many steps of the bounds are one step of the losses; the lower side gains from 2 or more.
       infinite: lower bounds of delta at infinite epsilon, "remove" and "add".
-      nodes: the integers j of the losses for "remove" and for "add", 0 first and increasing; by default 0, 1, 2, ...
     """
-    places = nodes or tuple(np.arange((len(side[0]) - 1) // finer + 1) for side in (remove, add))
-    points = [spacing * subdivided(np.asarray(side), finer) for side in places]
+    points = [subdivided(side, finer) for side in nodes]
     brackets = [_bracketed(side, len(at), floor) for side, at, floor in zip((remove, add), points, infinite, strict=True)]
     zero = max(side[0][0] for side in brackets), min(side[1][0] for side in brackets)
     for lower, upper in brackets:
         lower[0], upper[0] = min(zero), zero[1]
-    values = [_support_values(spacing, places[i], points[i], brackets[i], (points[1 - i], brackets[1 - i]), finer, infinite[i])
+    values = [_support_values(nodes[i], points[i], brackets[i], (points[1 - i], brackets[1 - i]), finer, infinite[i])
               for i in (0, 1)]
     zero_value = min(values[0][0], values[1][0])
     values = [np.minimum.accumulate(np.minimum(side, zero_value)) for side in values]
-    profile = Profile.of(spacing, places[0][:len(values[0])], values[0], places[1][:len(values[1])], values[1])
+    profile = Profile.of(nodes[0][:len(values[0])], values[0], nodes[1][:len(values[1])], values[1])
     pair = profile.at(profile.hull()).pair()
     share = min(max(profile.largest_ratio(pair, -1.0), 0.0), 1.0)
     return balanced(dataclasses.replace(pair, masses=pair.masses * (1.0 - share), lost_mass=pair.lost_mass * (1.0 - share),
@@ -132,16 +126,16 @@ def _bracketed(bounds: Bracket, size: int, floor: float) -> Bracket:
     return np.maximum(lower, floor), np.maximum(np.minimum.accumulate(upper), floor)
 
 
-def _support_values(spacing: float, nodes: np.ndarray, points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket], finer: int,
+def _support_values(nodes: np.ndarray, points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket], finer: int,
                     floor: float) -> np.ndarray:
     """w of the module's header at the nodes of one side: T is the line of the lower hull in the middle of the cell."""
-    cells = min(len(nodes) - 1, max(int(np.searchsorted(spacing * nodes, _LARGEST_LOSS)) - 1, 0))
+    cells = min(len(nodes) - 1, max(int(np.searchsorted(nodes, _LARGEST_LOSS)) - 1, 0))
     if not cells:
         return np.array([floor])
     size = cells * finer + 1
     kinks, values = _below(points[:size], (side[0][:size], side[1][:size]), other)
     slopes = np.diff(values) / np.diff(kinks)
-    starts, ends = np.exp(spacing * nodes[:cells]), np.exp(spacing * nodes[1:cells + 1])
+    starts, ends = np.exp(nodes[:cells]), np.exp(nodes[1:cells + 1])
     at = np.clip(np.searchsorted(kinks, 0.5 * (starts + ends), side="right") - 1, 0, len(slopes) - 1)
     height, slope = values[at] - 16.0 * EPSILON * (values[at] + np.abs(slopes[at]) * ends), slopes[at]
     at_start, at_end = height + slope * (starts - kinks[at]), height + slope * (ends - kinks[at])

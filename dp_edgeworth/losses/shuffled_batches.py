@@ -15,17 +15,15 @@ pair that is dominated.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 
 import numpy as np
 from scipy import special
 
+from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.lattice_pair import LatticePair
-from dp_edgeworth.losses.mechanisms.registry import NO_LOSS
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, subdivided
 
 _THRESHOLDS = 1200
@@ -35,36 +33,10 @@ _ROUNDING = 2e-14  # of a distribution function, relative to it and to its logar
 Interval = tuple[np.ndarray, np.ndarray]
 
 
-@dataclasses.dataclass(frozen=True)
-class GaussianBound(GaussianShift):
-    """A Gaussian mechanism as a bound of something that has less loss, and a pair that this something dominates."""
-
-    below: Pllr = NO_LOSS.remove
-    mirror = property(lambda self: self.below.mirror)
-    dominated = property(lambda self: self.below.dominated)
-
-    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        return self.log_hockey_stick(epsilon)
-
-
-@dataclasses.dataclass(frozen=True)
-class ShuffledLoss(GaussianShift):
-    """The Gaussian mechanism as a bound of one epoch, with the pair of the largest coordinate below it.
-
-    Attributes:
-      batches: T, at least 2. is_reversed: whether the record is in P.
-    """
-
-    batches: int = 2
-    is_reversed: bool = False
-    mirror = False
-
-    @property
-    def dominated(self) -> Pllr:
-        return largest_coordinate_pair(self.mu, self.batches, self.is_reversed)
-
-    def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
-        return self.log_hockey_stick(epsilon)
+def epoch(shift: float, batches: int) -> tuple[Leaf, Leaf]:
+    """Both directions of one epoch of at least 2 batches: "remove", in which the record is in Q, and "add"."""
+    remove, add = (between(GaussianShift(shift), largest_coordinate_pair(shift, batches, is_reversed)) for is_reversed in (False, True))
+    return remove, add
 
 
 def interval_masses(shift: float, batches: int, mean: float) -> Interval:
@@ -112,7 +84,7 @@ def _stick(p: np.ndarray, q: np.ndarray, x: np.ndarray, share: float) -> np.ndar
 
 
 @functools.lru_cache(maxsize=64)
-def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> LatticePair:
+def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> NodePair:
     """The dominated pair of the module's header; the record is in Q, or in P where it is reversed."""
     p, q = interval_masses(shift, batches, 1.0), interval_masses(shift, batches, 2.0)
     if is_reversed:
@@ -121,6 +93,5 @@ def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> La
         ends = [min(float(np.max(np.log(a[1][a[0] > 1e-30]) - np.log(b[0][a[0] > 1e-30] + 1e-300), initial=1e-6)), 600.0)
                 for a, b in ((q, p), (p, q))]
     spacing = 2.0 ** math.floor(math.log2(max(max(ends), 1e-250) / _NODES))
-    nodes = tuple(np.arange(min(math.ceil(max(end, spacing) / spacing), 4 * _NODES) + 2) for end in ends)
-    points = [spacing * subdivided(side, _FINER) for side in nodes]
-    return dominated_pair(spacing, sticks(p, q, points[0]), sticks(q, p, points[1]), _FINER, nodes=(nodes[0], nodes[1]))
+    right, left = (spacing * np.arange(min(math.ceil(max(end, spacing) / spacing), 4 * _NODES) + 2) for end in ends)
+    return dominated_pair((right, left), sticks(p, q, subdivided(right, _FINER)), sticks(q, p, subdivided(left, _FINER)), _FINER)

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth import validation
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Leaf, between
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
 
 _NODES = 20_001
@@ -22,8 +23,8 @@ _ROUNDING = 1e-12  # what a delta may be below 1 - e^eps by, from rounding
 _CHECKED = 4.0 * float(np.finfo(float).eps)
 
 
-def pair_of_points(epsilons: Any, deltas: Any, lower_deltas: Any = None) -> LatticePair | None:
-    """The pair, its own mirror image; None where the points say that there is no loss at all.
+def pair_of_points(epsilons: Any, deltas: Any, lower_deltas: Any = None) -> Leaf | None:
+    """A pair above and one below, each its own mirror image; None where the points say that there is no loss at all.
 
     Raises:
       ValueError: the points are not increasing, not as many as each other, or no upper bound of any profile.
@@ -34,7 +35,7 @@ def pair_of_points(epsilons: Any, deltas: Any, lower_deltas: Any = None) -> Latt
     if points[0] > 0.0:  # at 0 the chord from the first point to its mirror image
         zero = (math.tanh(0.5 * points[0]) + 2.0 * values[0] * special.expit(-points[0])) * (1.0 + 1e-14)
         points, values, least = np.append(0.0, points), np.append(min(zero, 1.0), values), np.append(least[0], least)
-    return dominating_pair(1.0, values, values, _dominated(points, values, least), (points, points))
+    return between(dominating_pair((points, points), values, values), _dominated(points, values, least))
 
 
 def _validated(epsilons: Any, deltas: Any, lower_deltas: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,13 +74,13 @@ def _one_sided(eps: np.ndarray, upper: np.ndarray, lower: np.ndarray) -> tuple[n
     return points, np.minimum.accumulate(values), np.maximum.accumulate(least[::-1])[::-1]
 
 
-def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> LatticePair:
+def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> NodePair:
     """A pair below, from nodes between the points: the lower bound of the next point, and the chord of the upper ones, rounded up."""
     near = points <= _LARGEST_LOSS
     points, values, least = points[near], values[near], least[near]
     if not least.any() or points[-1] < _SHORTEST:  # a single point has no chords
-        return LatticePair(1.0, np.zeros(1), np.ones(1))
+        return NodePair(np.zeros(1), np.ones(1))
     nodes = np.linspace(0.0, points[-1], _NODES)
     above = np.interp(np.exp(nodes), np.exp(points), values) * (1.0 + 1e-11)
     lower = np.minimum(least[np.searchsorted(points, nodes)], above)
-    return dominated_pair(1.0, (lower, above), (lower, above), nodes=(nodes, nodes))
+    return dominated_pair((nodes, nodes), (lower, above), (lower, above))

@@ -20,9 +20,10 @@ from scipy import optimize
 from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
 from dp_edgeworth.paper import expansion
+from dp_edgeworth.paper.cumulants import cumulants, derivatives
 from dp_edgeworth.paper.finite_sample import first_below
+from dp_edgeworth.paper.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 
 _GRID = 1_025
 _STEEPEST = 1e7  # largest tilt, in units of one over the largest loss of a leaf, that is still expanded
@@ -75,7 +76,7 @@ def _plain_law(composition: Composition, order: int) -> _PlainLaw | None:
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):
         return None
     try:
-        x, y = composition.cumulants(order + 2, -1.0), composition.cumulants(order + 2, 0.0)
+        x, y = cumulants(composition, order + 2, -1.0), cumulants(composition, order + 2, 0.0)
     except RuleTooLargeError:
         return None
     shift = composition.log_kept - composition.log_finite
@@ -167,7 +168,7 @@ def _expanded_log_delta(composition: Composition, epsilon: float, order: int) ->
     """log delta expanded at the saddle point of epsilon, and the third standardised cumulant there."""
     try:
         tilt = saddle(composition, epsilon)
-        log_mgf, kappa = composition.expansion(max(order + 2, 3), tilt, _demand(composition, tilt, order))
+        log_mgf, kappa = derivatives(composition, max(order + 2, 3), tilt, _demand(composition, tilt, order))
         value = _tilted_log_delta(composition, epsilon, tilt, log_mgf, kappa[:order + 2], order)
         return value, _skewness(kappa)
     except RuleTooLargeError:
@@ -219,7 +220,7 @@ def _expanded_epsilon(composition: Composition, target: float, order: int) -> tu
         if math.isfinite(most) and start * composition.largest_loss > _STEEPEST:  # at the very top nothing is left to expand
             return chernoff, 0.0
         tilt = _tilted_root(composition, start, target, order)
-        kappa = composition.expansion(3, tilt, _demand(composition, tilt, 3))[1]
+        kappa = derivatives(composition, 3, tilt, _demand(composition, tilt, 3))[1]
         return min(max(float(kappa[0]), 0.0), most), _skewness(kappa)
     except RuleTooLargeError:
         return chernoff, math.inf
@@ -247,9 +248,9 @@ def _tilted_root(composition: Composition, start: float, target: float, order: i
 
     def excess(tilt: float) -> tuple[float, float, float]:
         here = demand if tilt <= 1.5 * start else _demand(composition, tilt, order)
-        log_mgf, cumulants = composition.expansion(order + 2, tilt, here)
-        value = _tilted_log_delta(composition, float(cumulants[0]), tilt, log_mgf, cumulants, order)
-        return value - target, float(cumulants[0]), float(cumulants[1])
+        log_mgf, kappa = derivatives(composition, order + 2, tilt, here)
+        value = _tilted_log_delta(composition, float(kappa[0]), tilt, log_mgf, kappa, order)
+        return value - target, float(kappa[0]), float(kappa[1])
 
     tilt = start
     for _ in range(12):

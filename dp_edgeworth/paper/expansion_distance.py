@@ -39,10 +39,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dp_edgeworth.losses.known_moments import standardised
 from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.paper import moments
+from dp_edgeworth.paper.cumulants import cumulants
 from dp_edgeworth.paper.expansion import edgeworth_coefficients
+from dp_edgeworth.paper.known_moments import standardised
 from dp_edgeworth.paper.lemma_4_3 import Moments, lemma_4_3
 from dp_edgeworth.paper.prawitz_bounds import moment_envelope, prawitz
 from dp_edgeworth.paper.standardised_sum import END, StandardCharacteristic, standard_characteristic
@@ -120,7 +121,7 @@ UNKNOWN = Standardised(0.0, 1.0, ())
 
 def _standard(composition: Composition, tilt: float, order: int) -> tuple[float, float, list[float]]:
     """Mean, deviation and rho_3, ..., rho_{order+2} of the sum."""
-    kappa = composition.cumulants(order + 2, tilt)
+    kappa = cumulants(composition, order + 2, tilt)
     deviation = math.sqrt(max(float(kappa[1]), 0.0))
     if deviation == 0.0:
         return float(kappa[0]), 0.0, [0.0] * order
@@ -133,7 +134,7 @@ def _scale(composition: Composition) -> float:
     Where all losses are finite, -E X_i and E Y_i are Kullback-Leibler divergences and their sums are the means of the
     sums; otherwise E X_i and -E Y_i are at most |log finite P-mass| + |log finite Q-mass|.
     """
-    means = sum(abs(float(composition.cumulants(1, tilt)[0])) for tilt in (-1.0, 0.0))
+    means = sum(abs(float(cumulants(composition, 1, tilt)[0])) for tilt in (-1.0, 0.0))
     return means + 4.0 * (abs(composition.log_finite) + abs(composition.log_kept))
 
 

@@ -10,7 +10,7 @@ For each direction, with F_X, F_Y the distribution functions of the sums and F- 
 Infinite losses, of mass d under Q and d' under P, are left out of the expansions and added afterwards:
 d + (1-d)(1 - F_Y) - e^eps (1-d')(1 - F_X).
 
-Tails are Chernoff's, of X and of Y (`sums.exponential_tail`).
+Tails are Chernoff's, of X and of Y (`paper.exponential_tail`).
 
 Inversion: delta(.) does not increase, so the smallest eps found with delta+(eps) <= delta is an upper bound of epsilon,
 the largest with delta-(eps) >= delta a lower one, each an epsilon at which the inequality was evaluated; inf and 0
@@ -32,8 +32,8 @@ from dp_edgeworth.intervals import Bounds
 from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
 from dp_edgeworth.paper import expansion_distance
 from dp_edgeworth.paper.expansion_distance import UNKNOWN, Standardised
+from dp_edgeworth.paper.exponential_tail import Tail
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.exponential_tail import Tail
 
 _GRID, _REFINE, _ROUNDS = 1_025, 33, 6
 _SPAN = 12.0  # deviations beyond which every expansion is flat

@@ -21,9 +21,9 @@ import numpy as np
 from scipy import optimize
 
 from dp_edgeworth.losses.gaussian_curve import legendre
-from dp_edgeworth.losses.known_moments import PllrMoments, standardised
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, RuleTooLargeError
+from dp_edgeworth.paper.known_moments import PllrMoments, standardised
 from dp_edgeworth.paper.lemma_4_3 import Moments
 from dp_edgeworth.paper.loss_laws import NODES, Law, Piece, law
 from dp_edgeworth.sums.composition import Composition

@@ -18,7 +18,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket, below, between
 from dp_edgeworth.losses.mechanisms.registry import (
     AR,
     NO_LOSS,
@@ -26,16 +26,16 @@ from dp_edgeworth.losses.mechanisms.registry import (
     RS,
     Directions,
     UnsupportedLeafError,
+    mirrored,
     register_mechanism,
     require,
 )
-from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, positive
+from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, positive
 from dp_edgeworth.losses.mechanisms.sampled import combined_shift
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
-from dp_edgeworth.losses.shuffled_batches import ShuffledLoss
+from dp_edgeworth.losses.shuffled_batches import epoch
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, TwoSided, both_directions
-from dp_edgeworth.profiles.random_allocation import unsampled
 
 _MOST_BATCHES = 10**9
 _SMALLEST_SHUFFLED, _LARGEST_SHUFFLED = 1e-3, 30.0  # shifts for which the pair below is made; beyond, nothing is claimed from below
@@ -74,12 +74,12 @@ def _several_of(shift: float, selected: int, steps: int) -> Directions:
     size, larger = divmod(steps, selected)
     rounds = [(one_of(shift, size), selected - larger), (one_of(shift, size + 1), larger)]
     counts: Counts = tuple((pairs, count) for pairs, count in rounds if count)
-    below = gaussian(positive(shift * selected / math.sqrt(steps) * (1.0 - 1e-14))).remove.dominated
-    return Directions(*(dataclasses.replace(_composed(curves), below=below) for curves in both_directions(counts)))
+    lower = below(gaussian(positive(shift * selected / math.sqrt(steps) * (1.0 - 1e-14))).remove)
+    return Directions(*(dataclasses.replace(_composed(curves), members=(lower,)) for curves in both_directions(counts)))
 
 
-def _composed(curves: TwoSided) -> LatticePair:
-    """A pair that dominates the composition."""
+def _composed(curves: TwoSided) -> Bracket:
+    """Between pairs, of which the one above dominates the composition."""
     return pair_of_curves(Side(curves.forward.upper, curves.forward.bracket), Side(curves.backward.upper, curves.backward.bracket))
 
 
@@ -95,5 +95,5 @@ def _shuffled_batches(event: ShuffledBatchesDpEvent, relation: NeighboringRelati
     if batches == 1 or shift == 0.0 or math.isinf(shift):
         return gaussian(shift)
     if not _SMALLEST_SHUFFLED <= shift <= _LARGEST_SHUFFLED or batches > _MOST_BATCHES:
-        return Directions(unsampled(shift, NO_LOSS.remove), unsampled(shift, NO_LOSS.remove))
-    return Directions(ShuffledLoss(shift, batches), ShuffledLoss(shift, batches, is_reversed=True))
+        return mirrored(between(normal(shift), NO_LOSS.remove))
+    return Directions(*epoch(shift, batches))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
 _DENSE = 512
@@ -25,7 +25,7 @@ _LARGEST_INDEX = 2.0**40
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
 
 Upper = Callable[[np.ndarray], np.ndarray]
-Bracket = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Bounds = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Side(NamedTuple):
@@ -37,24 +37,24 @@ class Side(NamedTuple):
     """
 
     upper: Upper
-    bracket: Bracket
+    bracket: Bounds
     exact: bool = False
     end: float | None = None
 
 
-def pair_of_curves(right: Side, left: Side) -> LatticePair:
-    """The pair above, with the one below as its `dominated`; `left` is the reversed order."""
+def pair_of_curves(right: Side, left: Side) -> Bracket:
+    """The pairs above and below; `left` is the reversed order."""
     ends = [reach(side.upper, 1.0, LEAST) if side.end is None else side.end for side in (right, left)]
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
     spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
-    nodes = tuple(graded_nodes(math.ceil(end / spacing)) for end in ends)
-    brackets = [side.bracket(spacing * subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
+    nodes = spacing * graded_nodes(math.ceil(ends[0] / spacing)), spacing * graded_nodes(math.ceil(ends[1] / spacing))
+    brackets = [side.bracket(subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
-    below = dominated_pair(spacing, brackets[0], brackets[1], _FINER, (floors[0], floors[1]), (nodes[0], nodes[1]))
-    above = [found[1][::_FINER] if side.exact else side.upper(spacing * places)
+    below = dominated_pair(nodes, brackets[0], brackets[1], _FINER, (floors[0], floors[1]))
+    above = [found[1][::_FINER] if side.exact else side.upper(places)
              for side, places, found in zip((right, left), nodes, brackets, strict=True)]
-    return dominating_pair(spacing, above[0], above[1], below, (nodes[0], nodes[1]))
+    return Bracket((below,), dominating_pair(nodes, above[0], above[1]))
 
 
 def graded_nodes(last: int) -> np.ndarray:

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dp_edgeworth.losses.class_leaf import classes, folded, members
+from dp_edgeworth.losses.bracket import Bracket, Leaf, folded, members
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
 from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles.random_allocation import composable
 from dp_edgeworth.search import answers
 from dp_edgeworth.search.answers import Memory
@@ -67,7 +66,7 @@ Counts = tuple[tuple[Directions, int], ...]
 
 def both_directions(counts: Counts) -> tuple[TwoSided, TwoSided]:
     """The curves of "remove" and of "add"; one object for both where these are each other's mirror image."""
-    remove, add = ({}, {})  # type: tuple[dict[Pllr, int], dict[Pllr, int]]
+    remove, add = ({}, {})  # type: tuple[dict[Leaf, int], dict[Leaf, int]]
     for pairs, count in counts:
         for table, pair in zip((remove, add), pairs, strict=True):
             table[pair] = table.get(pair, 0) + count
@@ -77,16 +76,16 @@ def both_directions(counts: Counts) -> tuple[TwoSided, TwoSided]:
     return _two_sided(remove), _two_sided(add)
 
 
-def _two_sided(table: dict[Pllr, int]) -> TwoSided:
+def _two_sided(table: dict[Leaf, int]) -> TwoSided:
     return TwoSided(_curve(table), _curve({reverse(pair): count for pair, count in table.items()}))
 
 
-def _curve(table: dict[Pllr, int]) -> Curve:
+def _curve(table: dict[Leaf, int]) -> Curve:
     table = composable(table)
-    either = any(leaf.curve is not None and leaf.pair is not None for leaf in classes(table))
-    above = tuple(Composition(folded(table, use_pairs), exact=True) for use_pairs in ((True, False) if either else (True,)))
+    either = any(isinstance(leaf, Bracket) and leaf.curve is not None and leaf.pair is not None for leaf in table)
+    above = tuple(Composition(folded(table, use_pairs)) for use_pairs in ((True, False) if either else (True,)))
     below = members(table)
-    return Curve(above, above[0] if below == above[0].counts else Composition(below, exact=True))
+    return Curve(above, above[0] if below == above[0].counts else Composition(below))
 
 
 def contents(found: Iterable[tuple[Directions, int]]) -> Counts | None:

@@ -13,13 +13,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dp_edgeworth.losses.gaussian_noise import GaussianShift
-from dp_edgeworth.losses.mechanisms.registry import AR
-from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, rounded_up, sampled_gaussian
+from dp_edgeworth.losses.bracket import Leaf, between
+from dp_edgeworth.losses.mechanisms.registry import AR, both
+from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, sampled_gaussian
 from dp_edgeworth.losses.operations import Reversed, reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
-from dp_edgeworth.losses.shuffled_batches import GaussianBound
 from dp_edgeworth.profiles.curve_pairs import LEAST, Side, pair_of_curves
 from dp_edgeworth.search.random_allocation import RandomAllocationCurve
 
@@ -27,20 +25,14 @@ _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-5, 100.0  # of lattices
 
 
 @functools.lru_cache(maxsize=64)
-def _pairs(shift: float, steps: int) -> dict[str, Pllr]:
-    """For every direction the pair above with the one below as its `dominated`."""
+def _pairs(shift: float, steps: int) -> dict[str, Leaf]:
+    """For every direction the pairs above and below."""
     if _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT:
         remove = pair_of_curves(*(_side(RandomAllocationCurve(shift, steps, direction)) for direction in ("remove", "add")))
         return {"remove": remove, "add": reverse(remove)}
     found = gaussian(shift / math.sqrt(steps) * (1.0 - 1e-14)) if shift < 1.0 else sampled_gaussian(shift, 1.0 / steps, AR)
-    below = (found if isinstance(found, Pllr) else found.remove).dominated
-    return {"remove": unsampled(shift, below), "add": unsampled(shift, reverse(below))}
-
-
-def unsampled(shift: float, below: Pllr) -> Pllr:
-    """No amplification above, and a pair below."""
-    above = normal(shift)
-    return GaussianBound(above.mu, below) if isinstance(above, GaussianShift) else rounded_up(above, below)
+    below = both(found)
+    return {"remove": between(normal(shift), below.remove), "add": between(normal(shift), below.add)}
 
 
 def _side(curve: RandomAllocationCurve) -> Side:
@@ -51,7 +43,7 @@ def _side(curve: RandomAllocationCurve) -> Side:
     return Side(lambda epsilons: bracket(epsilons)[1], bracket, exact=True, end=curve.reach(math.log(LEAST)))
 
 
-def among_others(loss: Pllr) -> Pllr:
+def among_others(loss: Leaf) -> Leaf:
     """The loss as it is composed: an epoch by the pair above its curve, everything else as it is."""
     if isinstance(loss, Reversed) and isinstance(loss.inner, RandomAllocationLoss):
         loss = loss.inner.mirror_image
@@ -60,13 +52,13 @@ def among_others(loss: Pllr) -> Pllr:
     return _pairs(loss.shift, loss.steps)[loss.direction]
 
 
-def composable(table: Mapping[Pllr, int]) -> dict[Pllr, int]:
+def composable(table: Mapping[Leaf, int]) -> dict[Leaf, int]:
     """What was composed in one direction, with a rule for every loss; one epoch alone stays what it is."""
     if list(table.values()) == [1]:
         alone, = table
         inner = alone.inner.mirror_image if isinstance(alone, Reversed) and isinstance(alone.inner, RandomAllocationLoss) else alone
         return {inner: 1}
-    result: dict[Pllr, int] = {}
+    result: dict[Leaf, int] = {}
     for loss, count in table.items():
         pair = among_others(loss)
         result[pair] = result.get(pair, 0) + count

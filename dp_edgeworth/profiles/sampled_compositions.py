@@ -19,11 +19,10 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket, Leaf
 from dp_edgeworth.losses.mechanisms import registry, sampled
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, UnsupportedLeafError
 from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import unsampled_loss
 from dp_edgeworth.profiles.curve_pairs import Side, Upper, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
@@ -32,7 +31,7 @@ _UP, _DOWN = 1.0 + 1e-14, 1.0 - 1e-14
 
 
 @registry.register_mechanism(dp_event.PoissonSampledDpEvent)
-def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """One mechanism, or Gaussians, as they are; other compositions by their curve."""
     try:
         return sampled.poisson_sampled(event, relation)
@@ -67,7 +66,7 @@ def _sampled_pairs(p: float, counts: Counts) -> Directions:
     return Directions(pair, reverse(_sampled_pair(p, TwoSided(add.backward, add.forward))))
 
 
-def _sampled_pair(p: float, curves: TwoSided) -> LatticePair:
+def _sampled_pair(p: float, curves: TwoSided) -> Bracket:
     """The pair in which the second law has the record: H_p and H'_p of the module's header."""
     odds = (1.0 - p) / p
 

@@ -25,6 +25,7 @@ From below: a constant score, which makes the selection one run where K >= 1, an
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -35,11 +36,9 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
 from dp_edgeworth.events.tree import leaves
-from dp_edgeworth.losses.class_leaf import ClassLeaf
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import Bracket, Leaf
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, directions, register_mechanism
 from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves, reach
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
@@ -52,7 +51,7 @@ Growth = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @register_mechanism(dp_event.RepeatAndSelectDpEvent)
-def _repeat_and_select(event: dp_event.RepeatAndSelectDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _repeat_and_select(event: dp_event.RepeatAndSelectDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     mean = validation.finite("mean", event.mean)
     shape = validation.at_least_zero("shape", event.shape)
     if not 1.0 <= mean <= _LARGEST_MEAN:
@@ -75,14 +74,11 @@ def _repeat_and_select(event: dp_event.RepeatAndSelectDpEvent, relation: Neighbo
 def _selected(mean: float, shape: float, counts: Counts) -> Directions:
     remove, add = both_directions(counts)
     growth = _growth(mean, shape)
-    leaf = _leaf(_pair(mean, shape, growth, remove), _renyi_curve(mean, shape, (remove, add)))
+    curve = _renyi_curve(mean, shape, (remove, add))
+    leaf = dataclasses.replace(_pair(mean, shape, growth, remove), curve=curve)
     if add.forward is remove.backward:
         return Directions(leaf, reverse(leaf))
-    return Directions(leaf, _leaf(_pair(mean, shape, growth, add), leaf.curve))
-
-
-def _leaf(pair: LatticePair, curve: RenyiCurve | None) -> ClassLeaf:
-    return ClassLeaf((pair.dominated,), curve, pair)
+    return Directions(leaf, dataclasses.replace(_pair(mean, shape, growth, add), curve=curve))
 
 
 def _renyi_curve(mean: float, shape: float, curves: tuple[TwoSided, TwoSided]) -> RenyiCurve | None:
@@ -127,7 +123,7 @@ def _odds(mean: float, shape: float) -> float:
     return math.expm1(high) * _UP
 
 
-def _pair(mean: float, shape: float, growth: Growth, curves: TwoSided) -> LatticePair:
+def _pair(mean: float, shape: float, growth: Growth, curves: TwoSided) -> Bracket:
     least = 1.0 if math.isfinite(shape) else -math.expm1(-mean) * _DOWN
     right = _side(mean, _smallest_growth(growth, curves.backward), least, curves.forward, curves.backward)
     left = _side(mean, _smallest_growth(growth, curves.forward), least, curves.backward, curves.forward)

@@ -1,7 +1,7 @@
 """From what an accountant has composed to proved answers: losses that are known by a curve become what they are in this composition.
 
     epochs of random allocation   alone the curve itself, otherwise pairs above and below it (`random_allocation`)
-    classes of mechanisms         intervals of the worst mechanism that the events allow (`class_leaf`)
+    classes of mechanisms         intervals of the worst mechanism that the events allow (`bracket`)
     everything else               as it is: straight to `search.answers`
 
 Upper ends with classes: with the pairs of these leaves; with their Renyi curves in one pair; and the conversion of one curve for
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dp_edgeworth.losses.class_leaf import ClassLeaf, classes, folded, members
+from dp_edgeworth.losses.bracket import Bracket, Leaf, above, folded, members
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
@@ -28,7 +28,7 @@ from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
-Table = Mapping[Pllr, int]
+Table = Mapping[Leaf, int]
 _ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
 _Ask = Callable[[list[Composition]], Proved]
 _Convert = Callable[[RenyiCurve], Proved]
@@ -79,7 +79,7 @@ def _bounds(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
         return ask(pairs.directions())
     tables = pairs.tables()
     found = ask([composition for table in tables for composition in _directions(table)])
-    if any(leaf.curve is not None and leaf.pair is not None for leaf in classes(tables[0])) and not _attained(tables[0]):
+    if any(leaf.curve is not None and leaf.pair is not None for leaf in _brackets(tables[0])) and not _attained(tables[0]):
         found = ask([_of_worst(table, use_pairs=False) for table in tables]).met(found)
     curves = [_whole_curve(table) for table in tables]
     if None not in curves:
@@ -93,11 +93,10 @@ def _whole_curve(table: Table) -> RenyiCurve | None:
     curves: dict[RenyiCurve, int] = {}
     rest: dict[Pllr, int] = {}
     for leaf, count in table.items():
-        if isinstance(leaf, ClassLeaf) and leaf.curve is not None:
+        if isinstance(leaf, Bracket) and leaf.curve is not None:
             curves[leaf.curve] = curves.get(leaf.curve, 0) + count
         else:
-            one = leaf.above if isinstance(leaf, ClassLeaf) else leaf
-            rest[one] = rest.get(one, 0) + count
+            rest[above(leaf)] = rest.get(above(leaf), 0) + count
     if not curves or any(leaf.infinite_mass for leaf in rest):
         return None
     if rest:
@@ -109,16 +108,20 @@ def _whole_curve(table: Table) -> RenyiCurve | None:
 def _directions(table: Table) -> list[Composition]:
     """The direction, and more compositions whose supremum is no larger: of other members of the classes."""
     if _attained(table):
-        return [Composition(folded(table), exact=True)]
-    more = range(1, max((len(leaf.members) for leaf in classes(table)), default=1))
-    return [_of_worst(table), *(Composition(members(table, number), exact=True) for number in more)]
+        return [Composition(folded(table))]
+    more = range(1, max((len(leaf.members) for leaf in _brackets(table)), default=1))
+    return [_of_worst(table), *(Composition(members(table, number)) for number in more)]
 
 
 def _of_worst(table: Table, use_pairs: bool = True) -> Composition:
-    return Composition(folded(table, use_pairs), below=Composition(members(table), exact=True))
+    return Composition(folded(table, use_pairs), below=Composition(members(table)))
+
+
+def _brackets(table: Table) -> list[Bracket]:
+    return [leaf for leaf in table if isinstance(leaf, Bracket)]
 
 
 def _attained(table: Table) -> bool:
     """Whether there is one use of one class, whose pair is its worst case at every epsilon."""
     (leaf, count), *others = table.items()
-    return not others and count == 1 and isinstance(leaf, ClassLeaf) and leaf.attained
+    return not others and count == 1 and isinstance(leaf, Bracket) and leaf.attained

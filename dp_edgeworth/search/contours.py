@@ -9,6 +9,7 @@ Nothing here is believed: a bad plan makes a wide interval. Where losses live on
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from dp_edgeworth.proofs.contour import contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.lattice import lattice_contour
 from dp_edgeworth.search.ladder import Place
-from dp_edgeworth.sums.envelope import Envelope
+from dp_edgeworth.sums.envelope import FIRST, LAST, RATIO, Envelope, sup_sinc
 
 _FINEST, _COARSEST = 1e-12, 1e-4  # relative accuracy of G that is aimed at
 # Digits (base e) by which the cut-off is below what was asked for: envelopes depend on how leaves are grouped, answers should not.
@@ -29,6 +30,7 @@ _MOST_POINTS = 1 << 18  # of a lattice
 _MOST_LOSS = 34.0  # log A / G: beyond, nothing is left of 16 digits
 _CANCELLED = 14.0  # from here on digits lost to cancellation are dear
 _LARGEST_SMOOTHING, _LEAST_SMOOTHING = 16.0, 1e-40
+_LOWEST, _HIGHEST = -120, 330  # frequencies RATIO ** n that `sufficient_frequency` looks at
 
 
 class Plan(NamedTuple):
@@ -101,7 +103,7 @@ def _contour(place: Place, choice: Plan, width: float, slope: float, finer: floa
             envelope = composition.spectral(choice.tilt, choice.period, last).envelope
         except RuleTooLargeError:
             return None
-    needed = envelope.frequency(need + _SPARE) * turns
+    needed = sufficient_frequency(envelope, need + _SPARE) * turns
     if needed <= max(last, _SOME):
         last = last if needed <= last else 8 * math.ceil(needed / 8.0)
         return contour(composition, choice.tilt, choice.period, last, 0.0, choice.others)
@@ -113,9 +115,9 @@ def _smoothed(place: Place, choice: Plan, envelope: Envelope, width: float, slop
     price = math.log(max(1.0, slope * (slope + 1.0)))
     tolerated = min(0.4 * width / (slope + 1.0), 0.1 / (slope * (slope + 1.0)), 1.0) if slope > 0.0 else 1.0
     tau2 = max(tolerated / finer**2, _LEAST_SMOOTHING)
-    alone = envelope.frequency(need) * turns
+    alone = sufficient_frequency(envelope, need) * turns
     while tau2 <= _LARGEST_SMOOTHING:
-        frequencies = envelope.smoothed(tau2).frequency(need + price) * turns
+        frequencies = sufficient_frequency(envelope.smoothed(tau2), need + price) * turns
         if alone <= min(1.5 * frequencies, _MOST):
             tau2, frequencies = 0.0, alone
         if short and frequencies > _SHORT:
@@ -127,3 +129,28 @@ def _smoothed(place: Place, choice: Plan, envelope: Envelope, width: float, slop
                 alone, tau2 = math.inf, 2.0 * max(tau2, tolerated)
         tau2 = max(4.0 * tau2, _LEAST_SMOOTHING)
     return None
+
+
+def sufficient_frequency(envelope: Envelope, need: float) -> float:
+    """About the smallest y with exponent(y) + log y >= need; infinite where there is none.
+
+    Lengths and frequencies are powers of one ratio, so the sums for all frequencies together are one convolution.
+    """
+    used = np.flatnonzero(envelope.masses)
+    logs = np.arange(_LOWEST, _HIGHEST) * np.log(RATIO)
+    fall = 0.5 * envelope.variance * np.exp(2.0 * logs) + logs - need
+    if len(used):
+        first, last = int(used[0]), int(used[-1]) + 1
+        fall = fall + np.correlate(_decays()[first:first + len(logs) + last - first - 1], envelope.masses[first:last], "valid")
+    enough = fall >= 0.0
+    at = int(enough.argmax())
+    if not enough[at]:
+        return math.inf
+    share = fall[at] / (fall[at] - fall[at - 1]) if at > 0 else 0.0
+    return float(np.exp(logs[at] - share * np.log(RATIO)))
+
+
+@functools.lru_cache(maxsize=1)
+def _decays() -> np.ndarray:
+    """1 - S(RATIO^i / 2) for all i that a sum of a length's and a frequency's number can be."""
+    return 1.0 - sup_sinc(0.5 * RATIO ** np.arange(float(FIRST + _LOWEST), LAST + _HIGHEST))

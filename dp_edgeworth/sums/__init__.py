@@ -6,8 +6,6 @@
     blocks           many leaves of one kind as one array, with bounds of every rounding error
     characteristic   characteristic functions of tilted leaves at equispaced frequencies
     envelope         how fast they must decay
-    saddle_point     tilts at which bounds and expansions are best; believed by nobody
-    exponential_tail tails of both sums of a direction, for the paper's bounds
 
 May import: `losses`, `validation`, `intervals`.
 

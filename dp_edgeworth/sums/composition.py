@@ -13,11 +13,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
+from dp_edgeworth.losses.bracket import Bracket, folded, members
 from dp_edgeworth.losses.lattice_spacing import common_spacing
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
@@ -45,19 +45,22 @@ class Composition:
     """The sum of the PLLRs of one direction.
 
     Args:
-      counts: how often each PLLR occurs; or sums over them that are shared with others.
+      counts: how often each leaf occurs, of brackets the pairs above them; or sums over pairs that are shared with others.
       log_tail: log of the Q-mass of the largest losses that may be left out of every PLLR, see `truncated`.
       mirrored: every PLLR of this direction is the reverse of the one in `counts`.
       paired: the direction that is the mirror image of this one will be asked for, too.
-      below: a composition with at most the true loss, where it does not follow from the pairs.
-      exact: this composition itself is what is asked for, whatever its pairs say.
+      below: a composition with at most the true loss, where it does not follow from the leaves.
     """
 
-    def __init__(self, counts: Mapping[Pllr, int] | LossSums, log_tail: float = -math.inf, *, mirrored: bool = False,
-                 paired: bool = False, below: Composition | None = None, exact: bool = False):
-        self.sums = counts if isinstance(counts, LossSums) else LossSums(counts)
+    def __init__(self, counts: Mapping[Any, int] | LossSums, log_tail: float = -math.inf, *, mirrored: bool = False,
+                 paired: bool = False, below: Composition | None = None):
+        if not isinstance(counts, LossSums):
+            if below is None and any(isinstance(leaf, Bracket) for leaf in counts):
+                below = Composition(members(counts))
+            counts = LossSums(folded(counts))
+        self.sums = counts
         self.log_tail, self.mirrored, self.paired = log_tail, mirrored, paired
-        self._below, self._exact = below, exact
+        self.dominated = below or self
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
         self._rungs: dict[bytes, Rungs] = {}
@@ -125,18 +128,6 @@ class Composition:
         """The same without the largest losses: all of them together have a Q-mass of at most e^{log_dropped}."""
         return Composition(self.counts, log_dropped - math.log(self.total))
 
-    @functools.cached_property
-    def dominated(self) -> Composition:
-        """A composition with at most the true loss: the same one where every pair is exact."""
-        if self._below is not None:
-            return self._below
-        if self._exact or self.mirrored or all(pllr.dominated is pllr for pllr in self.counts):
-            return self
-        counts: dict[Pllr, int] = {}
-        for pllr, count in self.counts.items():
-            counts[pllr.dominated] = counts.get(pllr.dominated, 0) + count
-        return Composition(counts)
-
     @property
     def supremum_error(self) -> float:
         """Bound of the relative rounding error of the largest losses, which are sums of positive numbers."""
@@ -170,7 +161,7 @@ class Composition:
     @functools.cached_property
     def infinite_mass_margin(self) -> float:
         """What the infinite mass may be off by: nothing where it is one number of a single leaf."""
-        error = self.single.infinite_mass_error if self.single is not None and self.single.dominated is self.single else 1e-12
+        error = self.single.infinite_mass_error if self.single is not None else 1e-12
         return max(self.infinite_mass * error, 5e-324) if error and self.infinite_mass else 0.0
 
     def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0, turning: float = -math.inf) -> Demand:
@@ -246,53 +237,12 @@ class Composition:
                 result[:, column] += block.accurate_cgf(np.array([tilt]))[:, 0]
         return result
 
-    def cumulants(self, order: int, tilt: float = 0.0) -> np.ndarray:
-        """Cumulants 1..order of the sum under the law tilted by `tilt` (0: Y under Q, -1: X under P)."""
-        known = {pllr: count for pllr, count in self.counts.items() if pllr.moments_only}
-        if known:
-            rest = Composition({pllr: count for pllr, count in self.counts.items() if pllr not in known})
-            return sum((float(count) * pllr.cumulants(order, tilt) for pllr, count in known.items()),  # type: ignore[attr-defined]
-                       rest.cumulants(order, tilt))
-        # L^order grows like e^{order x} where the sampled loss bends, so the nodes must reach that far.
-        return self.expansion(order, tilt, self.demand(tilt - order, tilt + order))[1]
-
-    def expansion(self, order: int, tilt: float, demand: Demand) -> tuple[float, np.ndarray]:
-        """K and its derivatives 1..order at one tilt, the cumulants of the tilted sum."""
-        log_mgf = 0.5 * self.gaussian_variance * tilt * (tilt + 1.0)
-        result = np.zeros(order)
-        result[0] = self.gaussian_variance * (tilt + 0.5)
-        if order > 1:
-            result[1] = self.gaussian_variance
-        for block in self.blocks(demand):
-            t = block.transform(tilt)
-            log_mgf += float(block.total(t.log_mgf))
-            centred = block.rule.values - t.mean[:, None]
-            powers, moments = np.ones_like(centred), [np.ones(len(t.mean))]
-            for _ in range(order):
-                powers = powers * centred
-                moments.append((t.weights * powers).sum(axis=1))
-            central = np.array(moments)
-            central[1:2] = 0.0
-            kappa = cumulants_from_central_moments(central)
-            kappa[0] = t.mean
-            result += kappa @ block.counts
-        return log_mgf, result
-
 
 def rule_error(tilts: np.ndarray) -> np.ndarray:
     """What the quadrature rules can do to K: e^-40 of each leaf's over its count, at s = c + 1 and, for the control variate, at 0
     and 1.
     """
     return 1e-17 * (2.0 + np.abs(tilts))
-
-
-def cumulants_from_central_moments(moments: np.ndarray) -> np.ndarray:
-    """kappa_1..kappa_n from central moments mu_0..mu_n: kappa_n = mu_n - sum_k C(n-1, k-1) kappa_k mu_{n-k}."""
-    order = len(moments) - 1
-    kappa = np.zeros((order + 1, *moments.shape[1:]))
-    for n in range(1, order + 1):
-        kappa[n] = moments[n] - sum((special.comb(n - 1, k - 1) * kappa[k] * moments[n - k] for k in range(1, n)), 0.0)
-    return kappa[1:]
 
 
 def _total(suprema: Sequence[float]) -> float:

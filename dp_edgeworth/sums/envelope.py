@@ -12,18 +12,15 @@ over leaves only the masses m_i q_k and the lengths matter: they are kept in a h
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable
 
 import numpy as np
 
 from dp_edgeworth.sums.blocks import Block, Transform
 
-_RATIO = 1.12
-_FIRST, _LAST = -330, 120
-LENGTHS = _RATIO ** np.arange(float(_FIRST), _LAST)
+RATIO, FIRST, LAST = 1.12, -330, 120
+LENGTHS = RATIO ** np.arange(float(FIRST), LAST)
 _SIDE_LOBE = 0.21723362821122166  # largest |sin v / v| for v >= pi, at v = 4.4934
-_LOWEST, _HIGHEST = -120, 330  # frequencies _RATIO ** n that `Envelope.frequency` looks at
 
 
 def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilt: float) -> np.ndarray:
@@ -79,31 +76,6 @@ class Envelope:
         y = np.asarray(y, float)
         spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * LENGTHS))).sum(axis=-1)
         return spread * (1.0 - 1e-9) + 0.5 * self.variance * y * y
-
-    def frequency(self, need: float) -> float:
-        """About the smallest y with exponent(y) + log y >= need; infinite where there is none.
-
-        Lengths and frequencies are powers of one ratio, so the sums for all frequencies together are one convolution.
-        """
-        used = np.flatnonzero(self.masses)
-        n = np.arange(_LOWEST, _HIGHEST)
-        logs = n * np.log(_RATIO)
-        fall = 0.5 * self.variance * np.exp(2.0 * logs) + logs - need
-        if len(used):
-            first, last = int(used[0]), int(used[-1]) + 1
-            fall = fall + np.correlate(_decays()[first:first + len(n) + last - first - 1], self.masses[first:last], "valid")
-        enough = fall >= 0.0
-        at = int(enough.argmax())
-        if not enough[at]:
-            return float("inf")
-        share = fall[at] / (fall[at] - fall[at - 1]) if at > 0 else 0.0
-        return float(np.exp(logs[at] - share * np.log(_RATIO)))
-
-
-@functools.lru_cache(maxsize=1)
-def _decays() -> np.ndarray:
-    """1 - S(_RATIO^i / 2) for all i that a sum of a length's and a frequency's number can be."""
-    return 1.0 - sup_sinc(0.5 * _RATIO ** np.arange(float(_FIRST + _LOWEST), _LAST + _HIGHEST))
 
 
 def sup_sinc(u: np.ndarray) -> np.ndarray:

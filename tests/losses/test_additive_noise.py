@@ -122,13 +122,13 @@ def test_one_sided_exponential_noise(eps):
 @pytest.mark.parametrize("eps", [0.0, 0.5, 3.0])
 def test_general_noise_agrees_with_the_closed_forms(eps):
     """The same code on the normal and the Laplace law, which events hand to the built-in leaves."""
-    pair = noise_shift.noise_pair(additive_noise.AdditiveNoise("norm", ()), 1.5)
+    leaf = noise_shift.noise_pair(additive_noise.AdditiveNoise("norm", ()), 1.5)
     normal = stats.norm.cdf(0.75 - eps / 1.5) - math.exp(eps) * stats.norm.cdf(-0.75 - eps / 1.5)
-    below, above = (math.exp(p.log_hockey_stick(np.array(eps))) for p in (pair.dominated, pair))
+    below, above = (math.exp(p.log_hockey_stick(np.array(eps))) for p in (*leaf.members, leaf.pair))
     assert below <= normal * (1 + 1e-13) and normal <= above * (1 + 1e-13) and above - below <= 1e-6 * normal
-    pair = noise_shift.noise_pair(additive_noise.AdditiveNoise("laplace", ()), 3.5)
+    leaf = noise_shift.noise_pair(additive_noise.AdditiveNoise("laplace", ()), 3.5)
     laplace = -math.expm1((eps - 3.5) / 2)
-    below, above = (math.exp(p.log_hockey_stick(np.array(eps))) for p in (pair.dominated, pair))
+    below, above = (math.exp(p.log_hockey_stick(np.array(eps))) for p in (*leaf.members, leaf.pair))
     assert below <= laplace * (1 + 1e-13) and laplace <= above * (1 + 1e-13) and above - below <= 1e-6 * laplace
 
 
@@ -193,8 +193,8 @@ def test_rare_large_losses_are_not_in_the_way(name, parameters, sensitivity, p, 
     (30.0, 0.1, 10, 1e-6)])
 def test_normal_noise_composed_contains_the_built_in_answer(shift, p, count, delta):
     """The general code on the normal law, large losses left out or not, against the Gaussian leaf."""
-    pair = noise_shift.noise_pair(additive_noise.AdditiveNoise("norm", ()), shift)
-    found = answers.epsilon_bounds([Composition({subsample(pair, p): count})], np.array([delta]), 1e-6)
+    leaf = noise_shift.noise_pair(additive_noise.AdditiveNoise("norm", ()), shift)
+    found = answers.epsilon_bounds([Composition({subsample(leaf, p): count})], np.array([delta]), 1e-6)
     lower, upper = found.lower[0], found.upper[0]
     gaussian = Composition({subsample(GaussianShift(shift), p): count})
     exact = answers.epsilon_bounds([gaussian], np.array([delta]), 1e-9)
@@ -203,7 +203,7 @@ def test_normal_noise_composed_contains_the_built_in_answer(shift, p, count, del
 
 
 def test_what_is_left_out_is_as_rare_as_promised_and_accounted_for():
-    pair = noise_shift.noise_pair(additive_noise.AdditiveNoise("gumbel_r", ()), 0.5)
+    pair = noise_shift.noise_pair(additive_noise.AdditiveNoise("gumbel_r", ()), 0.5).pair
     whole = pair.rule(Demand())
     for log_tail in (-5.0, -30.0, -200.0):
         cut = pair.rule(Demand(log_tail=log_tail))
@@ -340,16 +340,17 @@ def test_pairs_depend_on_shift_over_scale_only():
 @pytest.mark.parametrize(("name", "shapes"), [("logistic", ()), ("gumbel_r", ()), ("gamma", (2.5,)), ("uniform", ())])
 @pytest.mark.parametrize("shift", [1e-7, 0.1, 0.4])
 def test_pairs_are_laws_and_one_lies_below_the_other(name, shapes, shift):
-    above = noise_shift.noise_pair(additive_noise.AdditiveNoise(name, shapes), shift)
+    leaf = noise_shift.noise_pair(additive_noise.AdditiveNoise(name, shapes), shift)
+    below, = leaf.members
     eps = np.concatenate([[-2.0, 0.0], shift * np.geomspace(1e-3, 50.0, 40)])
-    for pair in (above, above.dominated):
+    for pair in (leaf.pair, below):
         rule = pair.rule(Demand())
         p, q = np.exp(rule.log_weights[0]), np.exp(rule.log_weights[0] + rule.values[0])
         assert math.fsum(p) + pair.lost_mass == pytest.approx(1.0, abs=1e-12)
         assert math.fsum(q) + pair.infinite_mass == pytest.approx(1.0, abs=1e-12)
         curve = np.maximum(q - np.exp(eps[:, None]) * p, 0.0).sum(axis=1) + pair.infinite_mass
         assert np.exp(pair.log_hockey_stick(eps)) == pytest.approx(curve, rel=1e-9, abs=1e-13)
-    assert np.all(above.dominated.log_hockey_stick(eps) <= above.log_hockey_stick(eps))
+    assert np.all(below.log_hockey_stick(eps) <= leaf.pair.log_hockey_stick(eps))
 
 
 def test_chords_over_gaps_beyond_the_floats():

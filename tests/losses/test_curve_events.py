@@ -15,7 +15,10 @@ from scipy import optimize
 
 from dp_edgeworth import EdgeworthIntervalAccountant as Interval
 from dp_edgeworth import ProfileDpEvent, RenyiDpEvent
+from dp_edgeworth.losses.laplace_noise import LaplaceInterior
 from dp_edgeworth.losses.renyi_curves import BoundedRangeCurve, SumOfCurves, ZeroConcentrated, epsilon_of
+from dp_edgeworth.search import answers
+from dp_edgeworth.sums.composition import Composition
 
 mpmath.mp.dps = 40
 ORDERS = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
@@ -159,6 +162,27 @@ def test_one_exponential_mechanism_is_the_closed_form(eps_0):
         assert found.lower <= closed <= found.upper <= float(closed) * (1 + 1e-9)
         assert closed >= best * (1 - mpmath.mpf(10) ** -30) and float(best) == pytest.approx(float(closed), rel=1e-4)
     assert accountant.get_delta(eps_0 * 1.0000001) == 0.0
+
+
+@pytest.mark.parametrize("eps_0", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize("below_the_top", [1e-12, 1e-8, 1e-5, 1e-3])
+def test_delta_of_one_exponential_mechanism_near_its_largest_loss(eps_0, below_the_top):
+    """Where the closed form alone is not narrow enough, nothing else may be asked that has more loss: the curve is a square there."""
+    eps = eps_0 * (1.0 - below_the_top)
+    closed = (1 - mpmath.exp((mpmath.mpf(eps) - eps_0) / 2)) ** 2 / (1 - mpmath.exp(-mpmath.mpf(eps_0)))
+    found = Interval().compose(Exponential(eps_0)).get_delta_interval(eps)
+    assert found.lower <= closed <= found.upper
+
+
+@pytest.mark.parametrize("eps_0", [0.3, 2.0, 8.0])
+@pytest.mark.parametrize("eps", [0.0, 0.4, 0.9])
+def test_two_worst_cases_of_bounded_range_against_their_convolution(eps_0, eps):
+    """Both have the Q-density e^{l/2} / (4 sinh(eps_0/2)) on (-eps_0, eps_0), so their sum y has (2 eps_0 - |y|) times the product."""
+    top, at = 2 * mpmath.mpf(eps_0), mpmath.mpf(2.0 * eps_0 * eps)
+    scale = (4 * mpmath.sinh(mpmath.mpf(eps_0) / 2)) ** 2
+    exact = mpmath.quad(lambda y: (top - abs(y)) * mpmath.exp(y / 2) * (1 - mpmath.exp(at - y)) / scale, [at, (at + top) / 2, top])
+    found = answers.delta_bounds([Composition({LaplaceInterior(eps_0): 2})], np.array([float(at)]), 1e-6)
+    assert found.lower[0] <= exact <= found.upper[0] <= exact * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("eps_0", [0.01, 0.1, 1.0])

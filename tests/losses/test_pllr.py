@@ -7,6 +7,7 @@ import math
 import re
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from cases import CASES, GOLDEN, RELATIONS
@@ -16,12 +17,14 @@ import dp_edgeworth
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.losses import mechanisms
 from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.bracket import above, below, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
-from dp_edgeworth.losses.operations import Mixed, RoundedUp, reverse, subsample
+from dp_edgeworth.losses.operations import Mixed, Reversed, mixed, reverse, subsample
 from dp_edgeworth.losses.pllr import OnlyRules, Pllr
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.paper.cumulants import cumulants
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
 
@@ -39,11 +42,11 @@ def remove_pair(row):
 
 
 def x_cumulants(pllr):
-    return Composition({pllr: 1}).cumulants(ORDER, -1.0)
+    return cumulants(Composition({pllr: 1}), ORDER, -1.0)
 
 
 def y_cumulants(pllr):
-    return Composition({pllr: 1}).cumulants(ORDER, 0.0)
+    return cumulants(Composition({pllr: 1}), ORDER, 0.0)
 
 
 def relative_errors(found, exact):
@@ -104,7 +107,7 @@ def test_golden_cumulants_of_the_gaussian_are_its_closed_form():
 
 def test_cumulants_add_up_with_counts():
     a, b = subsample(GaussianShift(1.0), 0.05), LaplaceShift(0.5)
-    both = Composition({a: 7, b: 10**15, GaussianShift(2.0): 3}).cumulants(ORDER, 0.0)
+    both = cumulants(Composition({a: 7, b: 10**15, GaussianShift(2.0): 3}), ORDER, 0.0)
     gaussian = np.array([6.0, 12.0, 0.0, 0.0, 0.0, 0.0])
     np.testing.assert_allclose(both, 7 * y_cumulants(a) + 1e15 * y_cumulants(b) + gaussian, rtol=1e-12)
 
@@ -138,8 +141,8 @@ every_pair = pytest.mark.parametrize(("name", "remove", "add"), all_pairs(), ids
 
 @every_pair
 def test_total_masses(name, remove, add):
-    """E e^X = E e^-Y = 1, infinite losses counted apart."""
-    for pair in (remove, add):
+    """E e^X = E e^-Y = 1, infinite losses counted apart; of a bracket on both sides."""
+    for pair in (above(remove), above(add), below(remove), below(add)):
         rule = pair.rule(Demand(0.0, 1.0))
         assert rule.weights.sum() + rule.lost[0] == pytest.approx(1.0, abs=1e-13)
         assert (rule.weights * np.exp(rule.values)).sum() + rule.infinite[0] == pytest.approx(1.0, abs=1e-13)
@@ -203,19 +206,18 @@ def test_parts_of_weight_zero_do_not_count():
 
 def test_what_is_known_from_below_of_a_mixture():
     """delta(1) of the lower side is 1/2 (1 - e^{-1/2}) of Laplace(1/2) and nothing of what was rounded up."""
-    tiny = RoundedUp((1.0, 0.0), (GaussianShift(1.0), Atoms((1.0,), (1.0,))))
-    mixed = Mixed((0.5, 0.5), (LaplaceShift(2.0), tiny))
-    below = mixed.dominated
-    assert float(np.exp(below.log_hockey_stick(np.array(1.0)))) == pytest.approx(-0.5 * math.expm1(-0.5), rel=1e-13)
-    assert reverse(mixed).dominated == reverse(below)
-    exact = Mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0)))
-    assert exact.dominated is exact
+    tiny = between(GaussianShift(1.0), Atoms((1.0,), (1.0,)))
+    coin = mixed((0.5, 0.5), (LaplaceShift(2.0), tiny))
+    assert float(np.exp(below(coin).log_hockey_stick(np.array(1.0)))) == pytest.approx(-0.5 * math.expm1(-0.5), rel=1e-13)
+    assert below(reverse(coin)) == reverse(below(coin))
+    exact = mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0)))
+    assert exact == Mixed((0.5, 0.5), (LaplaceShift(2.0), GaussianShift(1.0))) and below(exact) is above(exact) is exact
 
 
 def test_rounding_up_survives_reversal():
     sampled, nothing = subsample(GaussianShift(1.0), 0.1), Atoms((1.0,), (1.0,))
-    assert reverse(RoundedUp((1.0, 0.0), (sampled, nothing))) == RoundedUp((1.0, 0.0), (reverse(sampled), nothing))
-    assert reverse(RoundedUp((1.0, 0.0), (GaussianShift(1.0), nothing))).mirror
+    assert reverse(between(sampled, nothing)) == between(reverse(sampled), nothing)
+    assert reverse(between(GaussianShift(1.0), nothing)).mirror
 
 
 BAD_PAIRS = {
@@ -292,7 +294,7 @@ def test_what_a_new_kind_of_loss_does_not_say_is_an_error():
     with pytest.raises(TypeError, match="infinite_mass") as error:
         Forgetful()
     for name in ("supremum", "infimum",
-                 "lost_mass", "top_mass", "atomic", "loss_scale", "dominated", "largest_kept", "log_hockey_stick", "cells"):
+                 "lost_mass", "top_mass", "atomic", "loss_scale", "largest_kept", "log_hockey_stick", "cells"):
         assert name in str(error.value)
 
     class OneSided(OnlyRules):
@@ -347,3 +349,36 @@ def test_cells_are_the_pair(pair, cuts):
         assert told <= whole + 1e-4  # the rule is not made for a kink
     if isinstance(cuts, float):
         assert told >= 0.9 * whole
+
+
+def mixture_stick(shifts, weights, mirrored, epsilon, backwards):
+    """int (dQ - e^eps dP)_+ of a mixture, or int (dP - e^eps dQ)_+, from the point where the loss is eps, found by bisection."""
+    c, w, low, high = [mpmath.mpf(s) for s in shifts], [mpmath.mpf(p) for p in weights], mpmath.mpf(-2000), mpmath.mpf(5000)
+
+    def ratio(x):
+        return sum(p * mpmath.exp(s * x - s * s / 2) for s, p in zip(c, w, strict=True))
+
+    factor, level = mpmath.exp(mpmath.mpf(epsilon)), mpmath.exp(mpmath.mpf(-epsilon if backwards else epsilon))
+    for _ in range(250):
+        middle = (low + high) / 2
+        above = ratio(middle) > level * (ratio(-middle) if mirrored else 1)
+        low, high = (low, middle) if above else (middle, high)
+    q, p = (sum(b * mpmath.ncdf(sign * a - low) for a, b in zip(c, w, strict=True)) for sign in (1, -1))
+    p = p if mirrored else mpmath.ncdf(-low)
+    return (1 - p) - factor * (1 - q) if backwards else q - factor * p
+
+
+@pytest.mark.parametrize(("pair", "backwards"), [
+    (NormalMixture((0.0, 0.5, 2.0), (0.5, 0.25, 0.25)), False), (NormalMixture((0.0, 0.5, 2.0), (0.5, 0.25, 0.25)), True),
+    (NormalMixture((3.0, 15.0), (0.5, 0.5)), True), (NormalMixture((0.0, 0.001, 0.004), (0.5, 0.25, 0.25)), False),
+    (NormalMixture((0.0, 1000.0), (1.0 - 2.0**-30, 2.0**-30)), False), (NormalMixture((0.1, 0.2), (0.5, 0.5)), True),
+    (SampledReplacement(1.0, 0.25), False), (SampledReplacement(0.05, 2.0**-10), False), (SampledReplacement(20.0, 2.0**-6), False)])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.01, 0.3, 0.6, 3.0, 30.0])
+def test_one_use_of_a_mixture_in_400_digits(pair, backwards, epsilon):
+    """As accurate as its closed form says, beyond the floats too."""
+    normals = pair.normals
+    with mpmath.workdps(400):
+        exact = mixture_stick(normals.shifts, normals.weights, normals.mirrored, epsilon, backwards)
+        log = float(mpmath.log(exact)) if exact > mpmath.mpf(10) ** -380 else -math.inf
+    found = float((Reversed(pair) if backwards else pair).log_hockey_stick(np.array(epsilon)))
+    assert found == pytest.approx(log, abs=2e-14 * max(1.0, abs(log))) if log > -math.inf else found < -870.0

@@ -9,9 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
+from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
 mpmath.mp.dps = 40
 
@@ -50,16 +50,12 @@ CURVES = {
 }
 
 
-def _exact_profile(pair: LatticePair, x):
+def _exact_profile(pair: NodePair, x):
     """H(x) of the stored masses in 40 digits: from above for x >= 1, from below otherwise."""
-    spacing = mpmath.mpf(pair.spacing)
+    atoms = [(mpmath.mpf(loss), mass) for loss, mass in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)]
     if x >= 1:
-        return pair.infinite_mass + mpmath.fsum(
-            mass * (1 - x * mpmath.exp(-spacing * j)) for j, mass in zip(pair.indices.tolist(), pair.masses.tolist(), strict=True)
-            if j > 0 and mpmath.exp(spacing * j) > x)
-    return 1 - x + x * pair.lost_mass + mpmath.fsum(
-        mass * (x - mpmath.exp(spacing * j)) for j, mass in zip(pair.indices.tolist(), pair.masses.tolist(), strict=True)
-        if j < 0 and mpmath.exp(spacing * j) < x)
+        return pair.infinite_mass + mpmath.fsum(mass * (1 - x * mpmath.exp(-loss)) for loss, mass in atoms if mpmath.exp(loss) > x)
+    return 1 - x + x * pair.lost_mass + mpmath.fsum(mass * (x - mpmath.exp(loss)) for loss, mass in atoms if mpmath.exp(loss) < x)
 
 
 def _up(value) -> float:
@@ -81,11 +77,11 @@ def _points(spacing: float, largest: float) -> list[float]:
 def test_pairs_are_on_their_sides_at_and_between_the_nodes(name: str, spacing: float):
     remove, add = CURVES[name]
     finer, count = 2, int(6.0 / spacing)
-    nodes = [spacing / finer * j for j in range(finer * count + 1)]
-    upper = [np.array([_up(side(e)) for e in nodes]) for side in (remove, add)]
-    lower = [np.array([_down(side(e)) for e in nodes]) for side in (remove, add)]
-    below = dominated_pair(spacing, (lower[0], upper[0]), (lower[1], upper[1]), finer)
-    above = dominating_pair(spacing, upper[0][::finer], upper[1][::finer], below)
+    nodes = spacing * np.arange(count + 1)
+    upper = [np.array([_up(side(e)) for e in subdivided(nodes, finer)]) for side in (remove, add)]
+    lower = [np.array([_down(side(e)) for e in subdivided(nodes, finer)]) for side in (remove, add)]
+    below = dominated_pair((nodes, nodes), (lower[0], upper[0]), (lower[1], upper[1]), finer)
+    above = dominating_pair((nodes, nodes), upper[0][::finer], upper[1][::finer])
     for eps in _points(spacing, 5.5):
         x = mpmath.exp(mpmath.mpf(float(eps)))
         true = remove(eps) if eps >= 0 else 1 - x + x * add(-eps)
@@ -101,10 +97,10 @@ def test_pairs_are_on_their_sides_at_and_between_the_nodes(name: str, spacing: f
 def test_the_excess_and_the_deficit_are_of_second_order(spacing: float):
     """The variance of a Gaussian loss is 1: connect-the-dots adds spacing^2 / 6, tangents take less than that away."""
     delta = np.vectorize(lambda eps: float(_gaussian(1.0)[0](eps)))
-    nodes = spacing / 4 * np.arange(int(4 * 9 / spacing) + 1)
-    exact = delta(nodes)
-    below = dominated_pair(spacing, (exact * (1 - 1e-15), exact * (1 + 1e-15)), (exact * (1 - 1e-15), exact * (1 + 1e-15)), 4)
-    above = dominating_pair(spacing, exact[::4] * (1 + 1e-15), exact[::4] * (1 + 1e-15))
+    nodes = spacing * np.arange(int(9 / spacing) + 1)
+    exact = delta(subdivided(nodes, 4))
+    below = dominated_pair((nodes, nodes), (exact * (1 - 1e-15), exact * (1 + 1e-15)), (exact * (1 - 1e-15), exact * (1 + 1e-15)), 4)
+    above = dominating_pair((nodes, nodes), exact[::4] * (1 + 1e-15), exact[::4] * (1 + 1e-15))
     variances = []
     for pair in (above, below):
         log_p, losses = pair._log_finite
@@ -122,7 +118,7 @@ def test_the_far_left_tail_does_not_cancel():
     orders = np.geomspace(1e-3, 30, 400)[:, None]
     log_kappa = orders * np.log(orders) - (1 + orders) * np.log1p(orders)
     bound = np.minimum(np.exp(log_kappa + orders * (0.5 * (orders + 1)) - orders * eps).min(axis=0), 1.0)
-    pair = dominating_pair(0.0625, bound, bound)
+    pair = dominating_pair((eps, eps), bound, bound)
     assert pair.mirror and pair.lost_mass == pytest.approx(bound[-1], rel=1e-6) and 1e-18 < pair.lost_mass < 1e-17
 
 
@@ -131,15 +127,15 @@ def test_noisy_bounds_cost_what_the_noise_is():
     eps = 0.01 * np.arange(801)
     exact = np.vectorize(lambda e: float(_gaussian(1.0)[0](e)))(eps)
     noisy = exact * (1.0 + 1e-6 * rng.random(len(exact)))
-    pair = dominating_pair(0.01, noisy, noisy)
+    pair = dominating_pair((eps, eps), noisy, noisy)
     profile = np.exp(pair.log_hockey_stick(eps))
     assert np.all(profile >= exact) and np.all(profile <= exact * (1.0 + 1e-3))
     assert np.max(profile[:300] / exact[:300]) < 1.0 + 2e-6
 
 
 def test_pairs_are_values():
-    exact = np.array([0.4, 0.1, 0.01, 0.0])
-    pair, same = dominating_pair(0.5, exact, exact), dominating_pair(0.5, exact, exact)
+    exact, nodes = np.array([0.4, 0.1, 0.01, 0.0]), (0.5 * np.arange(4),) * 2
+    pair, same = dominating_pair(nodes, exact, exact), dominating_pair(nodes, exact, exact)
     assert pair == same and hash(pair) == hash(same) and pickle.loads(pickle.dumps(pair)) == pair
-    assert pair != dominating_pair(0.5, exact, 0.9 * exact) and pair != "pair"
+    assert pair != dominating_pair(nodes, exact, 0.9 * exact) and pair != "pair"
     assert reverse(pair) is pair and len({pair, same}) == 1

@@ -16,7 +16,7 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
-from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.laplace_noise import LaplaceInterior, LaplaceShift
 from dp_edgeworth.losses.operations import Reversed, Subsampled
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
@@ -104,6 +104,13 @@ def laplace(mu, p, backwards=False):
                 lambda s: (u(mpf(0)) ** side(s) + mp.exp(-mpf(mu)) * u(mpf(mu)) ** side(s)) / 2, (mpf(0), mpf(mu)))
 
 
+def interior(mu, p):
+    """Laplace noise without its atoms: nothing else has its mass where the integrand is steep."""
+    noise = laplace(mu, p)
+    leaf = LaplaceInterior(mu) if p == 1.0 else Subsampled(LaplaceInterior(mu), p)
+    return noise._replace(leaf=leaf, log_base=lambda x: -x - mp.log(-mp.expm1(-mpf(mu))), atoms=lambda s: 0)
+
+
 # pair, demand (low, high, frequency, log count), exponents s. The comments say what is hard about a row.
 CASES = [
     (sampled(0.134, 0.948), Demand(0.0, 1.0, 0.0, 9.2), [0.5, 1.0]),  # few nodes, so the bound is nearly attained
@@ -125,6 +132,11 @@ CASES = [
     (laplace(2.0, 0.01), Demand(0.0, 300.0, 50.0), [300 + 50j, 0.5]),  # odds below 1
     (laplace(1.0, 1e-4, True), Demand(0.0, 1e4, 100.0), [1e4 + 100j, 0.5 + 100j]),
     (laplace(6.0, 0.6, True), Demand(-5.0, 50.0, 10.0), [50 + 10j, -5.0]),
+    (interior(3.0, 1.0), Demand(0.0, 40.0, 10.0), [40 + 10j, 0.5 + 10j]),
+    (interior(3.0, 1.0), Demand(0.0, 400.0), [400.0, 0.5]),
+    (interior(30.0, 1.0), Demand(0.0, 40.0, 10.0, 0.0, -math.inf, 8.0), [40 + 10j, 8 + 10j]),  # frequencies near the top only
+    (interior(2.0, 0.01), Demand(0.0, 300.0, 50.0), [300 + 50j, 0.5]),
+    (interior(0.7, 0.1), Demand(-20.0, 21.0, 30.0), [-20 + 30j, 21 + 30j]),
     # one rule for both directions (`leaf_sums`)
     (sampled(0.42, 0.01), Demand(-24.0, 25.0, 30.0, 12.0), [-24 + 30j, 25 + 30j, 0.5 + 30j]),
     (sampled(2.0, 0.3), Demand(-3.0, 2.0, 6.0), [-3 + 6j, 2 + 6j]),

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from dp_edgeworth import Atoms, GaussianShift, LaplaceShift, Mixed, NormalMixture, PllrMomentsDpEvent, reverse, subsample
-from dp_edgeworth.losses.known_moments import PllrMoments
 from dp_edgeworth.losses.pllr import OnlyRules
 from dp_edgeworth.losses.rules import Rule
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.paper import expansion_distance
+from dp_edgeworth.paper.known_moments import PllrMoments
 from dp_edgeworth.paper.lemma_4_3 import Moments
 from dp_edgeworth.paper.moments import is_constant, leaf_moments, sum_moments
 from dp_edgeworth.sums.composition import Composition

@@ -18,7 +18,8 @@ from scipy import integrate, special
 import dp_edgeworth
 from dp_edgeworth import EdgeworthIntervalAccountant, RandomAllocationDpEvent, ShuffledBatchesDpEvent, cli
 from dp_edgeworth.losses import shuffled_batches
-from dp_edgeworth.losses.lattice_pair import LatticePair
+from dp_edgeworth.losses.bracket import above, below
+from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.rules import RuleTooLargeError
@@ -116,13 +117,12 @@ def test_width_for_any_number_of_epochs(noise: float, steps: int, epochs: int) -
 
 def test_pairs_surround_the_curve() -> None:
     for direction in ("remove", "add"):
-        pair = among_others(RandomAllocationLoss(1.0, 100, direction))
+        leaf = among_others(RandomAllocationLoss(1.0, 100, direction))
         eps = np.linspace(0.0, 1.5, 40)
         exact = RandomAllocationCurve(1.0, 100, direction).bounds(eps)
-        above = pair.log_hockey_stick(eps)
-        assert above is not None and np.all(above >= exact.lower - 1e-12)
-        below = pair.dominated.log_hockey_stick(eps)
-        assert below is not None and np.all(below <= exact.upper + 1e-12)
+        upper, lower = above(leaf).log_hockey_stick(eps), below(leaf).log_hockey_stick(eps)
+        assert upper is not None and np.all(upper >= exact.lower - 1e-12)
+        assert lower is not None and np.all(lower <= exact.upper + 1e-12)
 
 
 def test_one_epoch_is_answered_by_its_curve_and_several_by_pairs() -> None:
@@ -132,7 +132,7 @@ def test_one_epoch_is_answered_by_its_curve_and_several_by_pairs() -> None:
     assert one.compose(dpa.NoOpDpEvent()).diagnose(1e-6).upper_by == "random allocation"
     loss = RandomAllocationLoss(1.0, 100, "remove")
     assert composable({reverse(loss): 1}) == {RandomAllocationLoss(1.0, 100, "add"): 1}
-    assert all(isinstance(pair, LatticePair) for pair in composable({loss: 2}))
+    assert all(isinstance(above(leaf), NodePair) for leaf in composable({loss: 2}))
     assert one.compose(allocation(1.0, 100)).diagnose(1e-6).upper_by != "random allocation"
 
 

@@ -24,6 +24,7 @@ from dp_edgeworth.proofs.aliases import AliasBound, log_kappa
 from dp_edgeworth.proofs.contour import contour as contour_of
 from dp_edgeworth.proofs.contour import sum_error
 from dp_edgeworth.search import contours
+from dp_edgeworth.search.contours import sufficient_frequency
 from dp_edgeworth.search.ladder import place_at_epsilon
 from dp_edgeworth.sums import characteristic
 from dp_edgeworth.sums.blocks import COUNT_ERROR, Block
@@ -54,8 +55,8 @@ def planned(sums, epsilon, *, period=1.0, highest=1.0, tau2=None):
     need, turns = choice.loss - choice.log_relative + 9.0, choice.period * period / (2.0 * math.pi)
     envelope = sums.spectral(choice.tilt, choice.period * period, 8).envelope
     if tau2 is None:  # as little as makes a sum of bearable length
-        tau2 = 0.0 if envelope.frequency(need) * turns <= 4_000 else 1e-6
-    last = max(3, math.ceil(envelope.smoothed(tau2).frequency(need) * turns * highest))
+        tau2 = 0.0 if sufficient_frequency(envelope, need) * turns <= 4_000 else 1e-6
+    last = max(3, math.ceil(sufficient_frequency(envelope.smoothed(tau2), need) * turns * highest))
     return contour_of(sums, choice.tilt, choice.period * period, last, tau2, choice.others)
 
 

@@ -10,6 +10,7 @@ from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.operations import Reversed, subsample
 from dp_edgeworth.search import answers
+from dp_edgeworth.search.contours import sufficient_frequency
 from dp_edgeworth.sums import loss_sums
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
@@ -62,7 +63,7 @@ def test_the_envelope_is_above_the_characteristic_function(event, tilt):
         assert np.all(exponents <= -part.log_terms.real + part.errors)
         assert np.all(np.diff(exponents) >= 0.0) and exponents[16] > 0.0
         for need in (5.0, 30.0):
-            enough = part.envelope.frequency(need)
+            enough = sufficient_frequency(part.envelope, need)
             if math.isfinite(enough):
                 assert float(part.envelope.exponent(enough)) + math.log(enough) == pytest.approx(need, rel=0.2)
 

@@ -15,18 +15,7 @@ additive query by twice its sensitivity, so the shift doubles (`rounded_pairs.sh
 omits this factor, google/differential-privacy#378); sampled noise becomes another pair, with the record's own sample on both sides
 (`rounded_pairs.sampled_gaussian`, `sampled`); events known by a curve stay as they are, as a curve holds for every pair of neighbours.
 
-To add an event class of your own, register a function that returns its pair:
-
->>> import attr, dp_accounting as dpa
->>> import dp_edgeworth
->>> @attr.s(frozen=True, auto_attribs=True)
-... class CoinDpEvent(dpa.DpEvent):
-...     bias: float
->>> @dp_edgeworth.register_mechanism(CoinDpEvent)
-... def coin(event, neighboring_relation):
-...     return dp_edgeworth.Atoms((event.bias, 1 - event.bias), (1 - event.bias, event.bias))
->>> round(dp_edgeworth.EdgeworthIntervalAccountant().compose(CoinDpEvent(0.25)).get_epsilon(0), 9)  # log 3
-1.098612289
+An event class of your own: CONTRIBUTING, "A mechanism in six lines".
 """
 
 from dp_edgeworth.losses.mechanisms import additive, curves, discrete, sampled

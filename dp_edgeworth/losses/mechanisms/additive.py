@@ -12,9 +12,9 @@ from dp_edgeworth import validation
 from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent
 from dp_edgeworth.losses import additive_noise
+from dp_edgeworth.losses.bracket import Leaf
 from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, RO, RS, Directions, register_mechanism, require
 from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, laplace, mixture, noise_shift, positive, ratio, shift_of
-from dp_edgeworth.losses.pllr import Pllr
 
 
 @register_mechanism(dp_event.GaussianDpEvent, samplable=True)
@@ -23,7 +23,7 @@ def _gaussian_event(event: dp_event.GaussianDpEvent, relation: NeighboringRelati
 
 
 @register_mechanism(available.MixtureOfGaussiansDpEvent, samplable=True)
-def _mixture_event(event: dp_event.MixtureOfGaussiansDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _mixture_event(event: dp_event.MixtureOfGaussiansDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     require(event, relation, AR, RS)
     return mixture(*mixture_parameters(event))
 

@@ -23,7 +23,7 @@ from dp_edgeworth import validation
 from dp_edgeworth.events import available
 from dp_edgeworth.events.own_events import ProfileDpEvent, RenyiDpEvent
 from dp_edgeworth.losses.bounded_range import exponential_mechanism, permute_and_flip
-from dp_edgeworth.losses.class_leaf import ClassLeaf
+from dp_edgeworth.losses.bracket import Bracket, Leaf, below, between
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms import registry
 from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussian, epsilon_delta
@@ -50,8 +50,8 @@ def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Direction
 
 def zero_concentrated(rho: float, xi: float = 0.0, member: Pllr | None = None) -> Directions:
     """All (xi, rho)-zCDP mechanisms, 0 < rho < inf; the Gaussian with mu^2 = 2 rho is one of them."""
-    member = member or normal(math.sqrt(2.0 * rho) * _DOWN).dominated
-    return mirrored(ClassLeaf((member,), ZeroConcentrated(rho, xi)))
+    member = member or below(normal(math.sqrt(2.0 * rho) * _DOWN))
+    return mirrored(Bracket((member,), curve=ZeroConcentrated(rho, xi)))
 
 
 @registry.register_mechanism(RenyiDpEvent, samplable=True)
@@ -73,7 +73,7 @@ def renyi(orders: Any, values: Any) -> Directions:
         return NON_PRIVATE
     if not np.any(bounds[np.isfinite(bounds)]):
         return NO_LOSS
-    return mirrored(ClassLeaf((NO_LOSS.remove,), curve))
+    return mirrored(Bracket((below(NO_LOSS.remove),), curve=curve))
 
 
 def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
@@ -97,7 +97,7 @@ def _exponential(event: Any, relation: NeighboringRelation) -> Directions:
         return NO_LOSS
     if not _SMALLEST <= epsilon <= _LARGEST:  # pure DP is above it, nothing is below it
         above = NON_PRIVATE if epsilon > _LARGEST else both(epsilon_delta(epsilon, 0.0))
-        return above if math.isinf(epsilon) else mirrored(ClassLeaf((NO_LOSS.remove,), pair=above.remove))
+        return above if math.isinf(epsilon) else mirrored(between(above.remove, NO_LOSS.remove))
     return mirrored(exponential_mechanism(epsilon))
 
 
@@ -110,7 +110,7 @@ def _permute_and_flip(event: Any, relation: NeighboringRelation) -> Directions:
 
 
 @register_if_known("DiscreteGaussianDpEvent", samplable=True)
-def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
+def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Leaf | Directions:
     """e^{-x^2 / (2 sigma^2)} on the integers, in any dimension; `sensitivity` is that in l2.
 
     In one dimension and for an integer sensitivity the pair itself. Otherwise zCDP: for integer shifts D_alpha <= alpha shift^2 / (2
@@ -139,5 +139,5 @@ def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Pllr | Dire
 def _one_coordinate(event: Any, sigma: float, whole: int) -> Pllr:
     """The pair of one coordinate that moves by the largest integer there is; nothing where that has too many points."""
     if whole == 0 or 80.0 * sigma + whole > MOST_ATOMS:
-        return NO_LOSS.remove
-    return discrete_gaussian(event, sigma, whole).dominated
+        return below(NO_LOSS.remove)
+    return below(discrete_gaussian(event, sigma, whole))

@@ -1,4 +1,4 @@
-"""Events with finitely many outcomes, or known by a guarantee that such an event attains; and those known by moments only."""
+"""Events with finitely many outcomes, or known by a guarantee that such an event attains."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from scipy import special
 
 from dp_edgeworth import validation
 from dp_edgeworth.events import available
-from dp_edgeworth.events.own_events import PllrMomentsDpEvent
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.known_moments import PllrMoments
+from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.mechanisms import registry
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, RO, RS, Directions
-from dp_edgeworth.losses.pllr import Pllr
 
 MOST_ATOMS = 2_000_000  # lattices with more points are refused
 _BEYOND = 1e-318
@@ -34,7 +32,7 @@ def _non_private(event: dp_event.NonPrivateDpEvent, relation: NeighboringRelatio
 
 
 @registry.register_mechanism(available.DiscreteLaplaceDpEvent, samplable=True)
-def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """L = a (|x| - |x - s|): -a s for x <= 0, a s for x >= s, a (2k - s) at x = k between; s doubles under REPLACE_ONE."""
     a = validation.at_least_zero("noise_parameter", event.noise_parameter)
     s = validation.integer("sensitivity", event.sensitivity, 0) * (2 if relation is RO else 1)
@@ -51,7 +49,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: Neighbor
 
 
 @registry.register_mechanism(available.RandomizedResponseDpEvent)
-def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """Three outcomes (own bucket, the neighbour's, the others); against the uniform law under REPLACE_SPECIAL."""
     registry.require(event, relation, RO, RS)
     noise = validation.probability("noise_parameter", event.noise_parameter)
@@ -69,7 +67,7 @@ def _randomized_response(event: dp_event.RandomizedResponseDpEvent, relation: Ne
     return registry.mirrored(Atoms((other, own, (k - 2) * other), (own, other, (k - 2) * other), losses=(loss, -loss, 0.0)))
 
 
-def epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
+def epsilon_delta(epsilon: float, delta: float) -> Leaf | Directions:
     """Infinite loss with probability delta, otherwise +-epsilon as randomised response: dominates any (epsilon, delta)-DP."""
     if delta == 1.0 or math.isinf(epsilon):
         return NON_PRIVATE
@@ -80,11 +78,11 @@ def epsilon_delta(epsilon: float, delta: float) -> Pllr | Directions:
 
 
 @registry.register_if_known("EpsilonDeltaDpEvent", samplable=True)
-def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
+def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Leaf | Directions:
     return epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta))
 
 
-def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
+def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Leaf:
     """Masses of the discrete Gaussian and of its shift, to the smallest positive float; what is beyond counts as infinite loss.
 
     Beyond 39 deviations there is less than 1e-318 in all for every sigma that is not refused.
@@ -99,14 +97,7 @@ def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Pllr:
     masses, shifted = tuple((p / total).tolist()), tuple((q / total).tolist())
     losses = tuple((sensitivity * (x - 0.5 * sensitivity) / sigma**2).tolist())
     known = Atoms(masses, shifted, losses=losses)
-    return Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), known, (math.inf, *losses, -math.inf))
-
-
-@registry.register_mechanism(PllrMomentsDpEvent)
-def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> Directions:
-    """X and Y of one direction; the other one is (-Y, -X)."""
-    pair = PllrMoments.validated(event)
-    return Directions(pair, pair.reversed())
+    return between(Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), (math.inf, *losses, -math.inf)), known)
 
 
 registry.refuse(dp_event.SampledWithReplacementDpEvent,

@@ -12,6 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_edgeworth import validation
 from dp_edgeworth.events import serialization
 from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.bracket import Leaf
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 
@@ -32,21 +33,21 @@ class UnsupportedLeafError(Exception):
 class Directions(NamedTuple):
     """The PLLRs of a leaf in both directions."""
 
-    remove: Pllr
-    add: Pllr
+    remove: Leaf
+    add: Leaf
 
 
 DISJOINT = Atoms((1.0, 0.0), (0.0, 1.0))
 NO_LOSS = Directions(Atoms((1.0,), (1.0,)), Atoms((1.0,), (1.0,)))
 NON_PRIVATE = Directions(DISJOINT, DISJOINT)
 
-Mechanism = Callable[[Any, NeighboringRelation], "Pllr | Directions"]
+Mechanism = Callable[[Any, NeighboringRelation], "Leaf | Directions"]
 _M = TypeVar("_M", bound=Mechanism)
 _SAMPLABLE: set[type] = set()
 
 
 @functools.singledispatch
-def _pair(event: Any, relation: NeighboringRelation) -> Pllr | Directions:
+def _pair(event: Any, relation: NeighboringRelation) -> Leaf | Directions:
     raise UnsupportedLeafError(event, f"`{type(event).__name__}` has no registered mechanism.")
 
 
@@ -95,17 +96,17 @@ def directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Direct
 
 def _directions(event: dp_event.DpEvent, relation: NeighboringRelation) -> Directions:
     pair = _pair(event, relation)
-    if not all(isinstance(one, Pllr) and _is_hashable(one) for one in (pair if isinstance(pair, Directions) else (pair,))):
+    if not all(isinstance(one, Leaf) and _is_hashable(one) for one in (pair if isinstance(pair, Directions) else (pair,))):
         raise ValueError(f"The mechanism of `{type(event).__name__}` must return a hashable `Pllr`, or `Directions` of two. "
                          f"Found {validation.shown(pair)}.")
     return both(pair)
 
 
-def both(pair: Pllr | Directions) -> Directions:
+def both(pair: Leaf | Directions) -> Directions:
     return pair if isinstance(pair, Directions) else Directions(pair, reverse(pair))
 
 
-def mirrored(pair: Pllr) -> Directions:
+def mirrored(pair: Leaf) -> Directions:
     """Both directions of a pair that is its own mirror image."""
     return Directions(pair, pair)
 

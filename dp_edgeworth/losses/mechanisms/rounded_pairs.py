@@ -1,7 +1,6 @@
 """Pairs at every scale that a float can have: parameters whose squares or products are no floats are rounded up, never down.
 
-A pair that was rounded is known between two others (`operations.RoundedUp`): one with more loss, which bounds from above, and one
-with less.
+A pair that was rounded is known between two others (`bracket.Bracket`): one with more loss, which bounds from above, and one with less.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.losses import additive_noise
 from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms.registry import DISJOINT, NO_LOSS, NON_PRIVATE, RO, Directions, mirrored
 from dp_edgeworth.losses.noise_shift import noise_pair
-from dp_edgeworth.losses.operations import Mixed, RoundedUp, subsample
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.operations import mixed, subsample
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 
 _LARGEST = sys.float_info.max
@@ -57,28 +56,23 @@ def positive(value: float) -> float:
     return min(max(value, 5e-324), _LARGEST)
 
 
-def rounded_up(above: Pllr, below: Pllr) -> RoundedUp:
-    """A pair that is known between two others."""
-    return RoundedUp((1.0, 0.0), (above, below))
-
-
-def _at_scale(make: Callable[[float], Pllr], shift: float, scale: Scale) -> Pllr:
+def _at_scale(make: Callable[[float], Leaf], shift: float, scale: Scale) -> Leaf:
     """The pair of a shift 0 < shift < inf, rounded up where it has no such pair."""
     if shift < scale.smallest:
-        return rounded_up(make(scale.smallest), NO_LOSS.remove)
+        return between(make(scale.smallest), NO_LOSS.remove)
     if shift <= scale.largest:
         return make(shift)
-    return rounded_up(DISJOINT, make(scale.safe) if scale.safe else NO_LOSS.remove)
+    return between(DISJOINT, make(scale.safe) if scale.safe else NO_LOSS.remove)
 
 
-def _shifted(make: Callable[[float], Pllr], shift: float, scale: Scale) -> Directions:
+def _shifted(make: Callable[[float], Leaf], shift: float, scale: Scale) -> Directions:
     """Both directions of a pair that is its own mirror image, at every scale that a float can have."""
     if shift == 0.0:
         return NO_LOSS
     return NON_PRIVATE if math.isinf(shift) else mirrored(_at_scale(make, shift, scale))
 
 
-def normal(mu: float) -> Pllr:
+def normal(mu: float) -> Leaf:
     """The pair of a shift 0 < mu < inf by mu standard deviations."""
     return _at_scale(GaussianShift, mu, _NORMAL)
 
@@ -96,7 +90,7 @@ def noise_shift(noise: additive_noise.AdditiveNoise, shift: float) -> Directions
     return _shifted(lambda size: noise_pair(noise, size), shift, _NOISE)
 
 
-def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pllr | Directions:
+def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Leaf | Directions:
     """Shifts in units of the noise with their probabilities, equal ones merged; rounded up and down where these are no floats."""
     above: dict[float, float] = {}
     below: dict[float, float] = {}
@@ -112,7 +106,7 @@ def mixture(noise: float, shifts: list[float], weights: tuple[float, ...]) -> Pl
             below[down] = below.get(down, 0.0) + weight
     if max(above) == 0.0:
         return NO_LOSS
-    return _normals(above) if above == below else rounded_up(_normals(above), _normals(below))
+    return between(_normals(above), _normals(below))
 
 
 def _sides(mu: float) -> tuple[float, float]:
@@ -122,7 +116,7 @@ def _sides(mu: float) -> tuple[float, float]:
     return (mu, mu) if mu <= _NORMAL.largest else (_NORMAL.safe, _LARGEST)
 
 
-def _normals(weights: dict[float, float]) -> Pllr:
+def _normals(weights: dict[float, float]) -> Leaf:
     """N(0, 1) against a mixture of shifts, of which those beyond `_NORMAL.largest` are a public coin; one shift is plain sampling."""
     moving = sorted(mu for mu in weights if mu > 0.0)
     if not moving:
@@ -132,7 +126,7 @@ def _normals(weights: dict[float, float]) -> Pllr:
     if moving[-1] > _NORMAL.largest:
         near = {mu: weight for mu, weight in weights.items() if mu <= _NORMAL.largest}
         total = math.fsum(near.values())
-        return Mixed((total, weights[moving[-1]]), (_normals({mu: weight / total for mu, weight in near.items()}), DISJOINT))
+        return mixed((total, weights[moving[-1]]), (_normals({mu: weight / total for mu, weight in near.items()}), DISJOINT))
     return NormalMixture(tuple(sorted(weights)), tuple(weights[mu] for mu in sorted(weights)))
 
 
@@ -141,26 +135,26 @@ def _least_probability(scale: float) -> float:
     return min(_SMALLEST_PROBABILITY / min(max(scale, _NORMAL.smallest), 1.0), 1.0)
 
 
-def sampled(pair: Pllr, p: float, scale: float) -> Pllr:
+def sampled(leaf: Leaf, p: float, scale: float) -> Leaf:
     """`subsample`; more samples have more loss, so p is rounded up where that is needed."""
     least = _least_probability(scale)
-    return subsample(pair, p) if p >= least else rounded_up(subsample(pair, least), NO_LOSS.remove)
+    return subsample(leaf, p) if p >= least else between(subsample(leaf, least), NO_LOSS.remove)
 
 
-def _sampled_normal(mu: float, p: float) -> Pllr:
+def _sampled_normal(mu: float, p: float) -> Leaf:
     return sampled(normal(mu), p, mu)
 
 
-def symmetric(kind: type[SampledReplacement | SampledWithoutReplacement], mu: float, p: float) -> Pllr:
+def symmetric(kind: type[SampledReplacement | SampledWithoutReplacement], mu: float, p: float) -> Leaf:
     """A pair of these classes, rounded up where mu^2 or p mu is no float: at last an infinite loss with probability p."""
     least = _least_probability(mu)
     more = max(p, least)
     above = Atoms((0.0, 1.0 - more, more), (more, 1.0 - more, 0.0)) if mu > _NORMAL.largest else kind(max(mu, _NORMAL.smallest), more)
     below = kind(mu if mu <= _NORMAL.largest else _NORMAL.safe, p) if mu >= _NORMAL.smallest and p >= least else NO_LOSS.remove
-    return above if above == below else rounded_up(above, below)
+    return between(above, below)
 
 
-def sampled_gaussian(mu: float, p: float, relation: NeighboringRelation) -> Pllr | Directions:
+def sampled_gaussian(mu: float, p: float, relation: NeighboringRelation) -> Leaf | Directions:
     """Poisson sampling of Gaussian noise; `mu` is the shift of one record (not doubled under REPLACE_ONE)."""
     if p == 0.0 or mu == 0.0:
         return NO_LOSS

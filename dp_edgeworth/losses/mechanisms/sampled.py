@@ -13,11 +13,11 @@ from scipy import stats
 from dp_edgeworth import validation
 from dp_edgeworth.events import available
 from dp_edgeworth.events.tree import leaves
+from dp_edgeworth.losses.bracket import Leaf, above, between
 from dp_edgeworth.losses.mechanisms import registry, rounded_pairs
 from dp_edgeworth.losses.mechanisms.additive import mixture_parameters
 from dp_edgeworth.losses.mechanisms.registry import AR, NO_LOSS, NON_PRIVATE, RO, RS, Directions
-from dp_edgeworth.losses.operations import Mixed, reverse
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.operations import mixed, reverse
 from dp_edgeworth.losses.sampled_gaussian import SampledWithoutReplacement
 
 
@@ -50,7 +50,7 @@ def flattened(event: dp_event.PoissonSampledDpEvent) -> tuple[float, dp_event.Dp
 
 
 @registry.register_mechanism(dp_event.PoissonSampledDpEvent)
-def poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """One additive noise, or Gaussians of combined shift."""
     p, inner = flattened(event)
     contents = list(leaves(inner))
@@ -74,16 +74,16 @@ def poisson_sampled(event: dp_event.PoissonSampledDpEvent, relation: Neighboring
     return _sampled_directions(base, p)
 
 
-def _sampled_directions(base: Directions, p: float) -> Pllr | Directions:
+def _sampled_directions(base: Directions, p: float) -> Leaf | Directions:
     """Of both: without the record it is P of "remove", and Q of "add", that the record is mixed into."""
-    (remove, with_record), scales = (base.remove, reverse(base.add)), [pair.loss_scale or 1.0 for pair in base]
+    (remove, with_record), scales = (base.remove, reverse(base.add)), [above(pair).loss_scale or 1.0 for pair in base]
     if remove == with_record:
         return rounded_pairs.sampled(remove, p, scales[0])
     return Directions(rounded_pairs.sampled(remove, p, scales[0]), reverse(rounded_pairs.sampled(with_record, p, scales[1])))
 
 
 @registry.register_mechanism(dp_event.SampledWithoutReplacementDpEvent)
-def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """Each step is dominated only by the symmetric curve min(f_p, f_p^-1)**, with twice the sensitivity."""
     registry.require(event, relation, RO)
     size = validation.integer("source_dataset_size", event.source_dataset_size, 1)
@@ -100,13 +100,12 @@ def _without_replacement(event: dp_event.SampledWithoutReplacementDpEvent, relat
     if sample == size:
         return rounded_pairs.normal(mu)
     if p == 1.0:  # rounded up
-        below = rounded_pairs.symmetric(SampledWithoutReplacement, mu, math.nextafter(1.0, 0.0)).dominated
-        return rounded_pairs.rounded_up(rounded_pairs.normal(mu), below)
+        return between(rounded_pairs.normal(mu), rounded_pairs.symmetric(SampledWithoutReplacement, mu, math.nextafter(1.0, 0.0)))
     return rounded_pairs.symmetric(SampledWithoutReplacement, mu, p)
 
 
 @registry.register_mechanism(available.TruncatedSubsampledGaussianDpEvent)
-def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: NeighboringRelation) -> Pllr | Directions:
+def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: NeighboringRelation) -> Leaf | Directions:
     """Whether the batch is full without the record is a public coin (arXiv:2508.15089).
 
     If it is, the record displaces another one: a replacement of twice the sensitivity with the conditional probability of
@@ -127,4 +126,4 @@ def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, relation: Nei
         return plain
     conditional = min(1.0, rounded_pairs.positive(float(stats.binom.sf(float(batch), float(size), p)) * batch / full / size))
     displaced = rounded_pairs.sampled_gaussian(rounded_pairs.positive(2.0 * rounded_pairs.shift_of(noise, AR)), conditional, RO)
-    return Directions(*(Mixed((full, 1.0 - full), (a, b)) for a, b in zip(registry.both(displaced), registry.both(plain), strict=True)))
+    return Directions(*(mixed((full, 1.0 - full), pairs) for pairs in zip(registry.both(displaced), registry.both(plain), strict=True)))

@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 
 from dp_edgeworth.losses.rules import EPSILON, RuleTooLargeError
+from dp_edgeworth.paper.saddle_point import positive_tilt
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.saddle_point import positive_tilt
 
 _TILTS = 40
 _Tail = TypeVar("_Tail", bound="Tail")

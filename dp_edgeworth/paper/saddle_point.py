@@ -5,14 +5,11 @@ Nothing here is believed: every tilt is valid in every theorem, and these are go
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
 
-from dp_edgeworth.losses import gaussian_curve
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.sums.composition import Composition
 
@@ -75,44 +72,3 @@ def saddle_tilt(composition: Composition, epsilon: float) -> float:
     return increasing_root(
         composition, start, lambda c, k: (k[1] - math.log1p(1.0 / c) - epsilon, c * k[2] + 1.0 / (1.0 + c)),
         epsilon + spread + 1.0)
-
-
-def saddle_guess(composition: Composition, tilt: float, log_delta: float, most: float) -> tuple[float, bool]:
-    """Where delta is about e^{log_delta}, by normal approximations at the Chernoff tilt and at half of it.
-
-    They agree where the tilted law is nearly normal. Where they do not (a few rare large losses beside many small ones), the
-    smaller one is returned and marked as unsure: a contour planned for too small an epsilon is dear, but not wide.
-    """
-    guesses = []
-    at = (0.5 * tilt, tilt)
-    for k, c in zip(composition.cgf(at, composition.demand(-1.0, 1.5 * tilt), rough=True).T, at, strict=True):
-        law = (c, float(k[0]), float(k[1]), math.sqrt(max(float(k[2]), 1e-300)))
-        guesses.append(_decreasing_root(functools.partial(_normal_excess, law=law, log_delta=log_delta), most))
-    # Further below the Chernoff bound than this nothing could be resolved in double precision anyway.
-    least = most - 25.0 / tilt
-    low, high = (max(guess, least) for guess in (min(guesses), max(guesses)))
-    return low, min(guesses) >= least and high - low <= 0.1 * max(high, 1.0 / tilt)
-
-
-def _normal_excess(epsilon: float, *, law: tuple[float, float, float, float], log_delta: float) -> float:
-    return _normal_log_delta(epsilon, *law) - log_delta
-
-
-def _normal_log_delta(epsilon: float, tilt: float, log_mgf: float, mean: float, spread: float) -> float:
-    """log delta if the tilted law were normal: e^{K - c eps} phi(x) [R(x + c sd) - R(x + (c+1) sd)], R Mills' ratio."""
-    x = (epsilon - mean) / spread
-    if x + tilt * spread < -30.0:
-        return 0.0
-    gap = float(gaussian_curve.mills(x + tilt * spread) - gaussian_curve.mills(x + (tilt + 1.0) * spread))
-    if not 0.0 < gap < math.inf:
-        return 0.0
-    return log_mgf - tilt * epsilon - 0.5 * x * x - gaussian_curve.LOG_SQRT_2PI + math.log(gap)
-
-
-def _decreasing_root(function: Callable[[float], float], most: float) -> float:
-    """A root in [0, most] of a decreasing function, roughly."""
-    if most <= 0.0 or function(0.0) <= 0.0:
-        return 0.0
-    if function(most) >= 0.0:
-        return most
-    return float(optimize.brentq(function, 0.0, most, rtol=1e-4, xtol=1e-4 * most))

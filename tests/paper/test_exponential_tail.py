@@ -9,9 +9,9 @@ import pytest
 from scipy import optimize
 
 from dp_edgeworth import GaussianShift, LaplaceShift, subsample
+from dp_edgeworth.paper.exponential_tail import Tail
+from dp_edgeworth.paper.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 from dp_edgeworth.sums.composition import Composition
-from dp_edgeworth.sums.exponential_tail import Tail
-from dp_edgeworth.sums.saddle_point import chernoff_epsilon, positive_tilt, saddle_tilt
 
 SAMPLED = subsample(GaussianShift(1.25), 0.004)
 

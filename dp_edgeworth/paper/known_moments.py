@@ -1,4 +1,4 @@
-"""A loss of which nothing else is known than its first four cumulants, and two absolute moments."""
+"""A loss of which nothing else is known than its first four cumulants, and two absolute moments: only the paper's bounds take it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.events.own_events import PllrMomentsDpEvent
+from dp_edgeworth.losses.mechanisms.registry import Directions, register_mechanism
 from dp_edgeworth.losses.pllr import OnlyRules
 from dp_edgeworth.losses.rules import Demand, Rule
 
@@ -22,7 +25,6 @@ class PllrMoments(OnlyRules):
     y_cumulants: tuple[float, float, float, float]
     x_absolute_third: float | None = None
     y_absolute_third: float | None = None
-    moments_only = True
 
     @classmethod
     def validated(cls, event: Any) -> PllrMoments:
@@ -51,6 +53,13 @@ class PllrMoments(OnlyRules):
     def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
         raise ValueError("a `PllrMomentsDpEvent` is known by four cumulants only, which give no quadrature rule. "
                          f"Found {members[0]!r}.")
+
+
+@register_mechanism(PllrMomentsDpEvent)
+def _pllr_moments(event: PllrMomentsDpEvent, relation: NeighboringRelation) -> Directions:
+    """X and Y of one direction; the other one is (-Y, -X)."""
+    pair = PllrMoments.validated(event)
+    return Directions(pair, pair.reversed())
 
 
 def standardised(moment: float, deviation: float, order: int) -> float:
