@@ -304,9 +304,7 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
                  order: int = 2, tilted: bool = False):
         super().__init__(neighboring_relation)
         self._order = validation.integer("order", order, 0)
-        if not isinstance(tilted, bool | np.bool_):
-            raise ValueError(f"`tilted` must be a bool. Found {validation.shown(tilted)}.")
-        self._tilted = bool(tilted)
+        self._tilted = validation.flag("tilted", tilted)
         if self._tilted or self._order > 2:
             self._beyond_moments = f"`order={self._order}, tilted={self._tilted}`"
         warnings.warn("ApproximateEdgeworthAccountant returns an estimate, not a privacy guarantee. "

@@ -170,8 +170,8 @@ class EventReport:
         return [Node(self, index) for index in range(len(self.tree.events))]
 
     def __getitem__(self, path: str) -> Node:
-        for index in range(len(self.tree.events)):
-            if path.endswith(self.tree.segments[index]) and self.tree.path(index) == path:
+        for index, segment in enumerate(self.tree.segments):
+            if str(path).endswith(segment) and self.tree.path(index) == path:
                 return Node(self, index)
         raise KeyError(path)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import os
-import pathlib
 import shlex
 
 from dp_accounting import dp_event
@@ -56,6 +55,7 @@ def html_report(event: dp_event.DpEvent | PrivacyAccountant, path: str | os.Path
       title: of the page.
     """
     delta = validation.probability("target_delta", target_delta)
+    title, path = validation.of_kind("title", title, str, "a string"), None if path is None else validation.path(path)
     subject = subject_of(event, neighboring_relation)
     statement = epsilon_statement(subject.accountant, delta)
     picture = curves(subject.accountant, points=_POINTS)
@@ -63,7 +63,7 @@ def html_report(event: dp_event.DpEvent | PrivacyAccountant, path: str | os.Path
                 _again(subject, statement)]
     page = _page(title, "\n".join(sections), statement)
     if path is not None:
-        pathlib.Path(path).write_text(page, encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     return page
 
 

@@ -8,9 +8,10 @@ import html
 import io
 import json
 import math
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from dp_edgeworth import validation
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")  # Okabe and Ito's
 _LEFT = 'style="text-align:left;vertical-align:top"'
@@ -48,7 +49,7 @@ def as_csv(rows: Iterable[Iterable[Any]], path: Any = None) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(rows)
     if path is not None:
-        pathlib.Path(path).write_text(stream.getvalue(), encoding="utf-8")
+        validation.path(path).write_text(stream.getvalue(), encoding="utf-8")
     return stream.getvalue()
 
 

@@ -171,7 +171,7 @@ def _row(scheme: Scheme, recipe: Recipe, noise: float, delta: float) -> Sampling
 
 def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float) -> float:
     """The end above, within 1e-4 of itself, of where the upper end of epsilon falls to the target."""
-    budget = budget_of(epsilon, delta)
+    budget = budget_of(target_epsilon=epsilon, target_delta=delta)
 
     def excess(noise: float) -> float:
         return budget.excess(EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise)))

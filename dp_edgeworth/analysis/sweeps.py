@@ -83,6 +83,8 @@ class SweepResult(Answer):
         names = list(self.axes)
         fixed = names[2 - int(np.argmin(self.epsilon.shape[::-1]))]
         across, down = (name for name in names if name != fixed)
+        if at not in range(-self.axes[fixed].size, self.axes[fixed].size):
+            raise ValueError(f"`at` must be an index of the {self.axes[fixed].size} values of `{fixed}`. Found {validation.shown(at)}.")
         value, place = heat_map.number(self.axes[fixed][at]), names.index(fixed)
         more = f" (one of {self.axes[fixed].size} values; the others are not shown)" if self.axes[fixed].size > 1 else ""
         values = {side: np.take(column, at, axis=place).T for side, column in self.columns.items()}
@@ -144,7 +146,7 @@ def sweep(*, noise_multiplier: Any, target_delta: float, sampling_probability: A
     shape = len(probabilities), len(noises), len(third)
     if math.prod(shape) > _MOST_POINTS:
         raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
-    if not certified:
+    if not validation.flag("certified", certified):
         warnings.warn(_ESTIMATES, NotAGuaranteeWarning, stacklevel=2)
     answers = np.empty((3 if certified else 1, math.prod(shape)))
     points = ((p, noise, count) for p, row in zip(probabilities, counts, strict=True) for noise in noises for count in row)

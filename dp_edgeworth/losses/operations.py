@@ -221,7 +221,7 @@ class RoundedUp(Mixed):
 
 def reverse(pllr: Pllr) -> Pllr:
     """(Q, P), simplified where the pair is its own mirror image or was reversed before."""
-    if pllr.mirror:
+    if validation.of_kind("pllr", pllr, Pllr, "a `Pllr`").mirror:
         return pllr
     swapped = getattr(pllr, "swapped", None)  # a leaf that is more than its pair
     if swapped is not None:
@@ -234,4 +234,5 @@ def reverse(pllr: Pllr) -> Pllr:
 def subsample(pllr: Pllr, probability: float) -> Pllr:
     """(P, (1-p) P + p Q), 0 < p <= 1; p = 1 changes nothing."""
     probability = validation.positive("probability", validation.probability("probability", probability))
+    validation.of_kind("pllr", pllr, Pllr, "a `Pllr`")
     return pllr if probability == 1.0 else Subsampled(pllr, probability)
