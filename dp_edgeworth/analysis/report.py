@@ -208,7 +208,7 @@ def _bar(share: float) -> str:
 
 def html(report: EventReport) -> str:
     """The same tree as an HTML table, for a notebook."""
-    right = 'style="text-align:right;padding:2px 8px"'
+    right = 'style="text-align:right;padding:2px 6px"'
     lines = ["<tr><th></th><th></th>" + "".join(cell(name, "th", right) for name in _HEADERS) + "</tr>"]
     for row in rows(report):
         colour = _FOLDED_COLOUR if row.folded else COLOURS[0]

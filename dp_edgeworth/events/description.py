@@ -34,7 +34,7 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_SPECIAL: "one record replaced by a special one that has no effect (zeroed out)",
 }
 _POISSON = ("every batch is a fresh Poisson sample: each record enters it independently with the sampling probability "
-            "(for batches drawn otherwise see `compare_sampling`, `dp-edgeworth sampling`)")
+            "(dp-edgeworth sampling compares other ways to draw batches)")
 _FIXED = "every batch is a fresh uniform sample without replacement, of the size given"
 _TRUNCATED = "every batch is a fresh Poisson sample, cut at random to the truncated batch size"
 _ALLOCATED = "every epoch deals each record at random, independently of the others, into as many of the batches as the event says"
@@ -57,7 +57,8 @@ def label(event: dp_event.DpEvent, depth: int = 0) -> str:
     if isinstance(event, dp_event.ComposedDpEvent):
         return f"Composed({len(event.events)} events)"
     shown = [_value(value, depth) for value in parameters(event).values()]
-    return _shortened(kind(event).removesuffix("DpEvent") + (f"({', '.join(shown)})" if shown else ""))
+    name = "zCDP" if kind(event) == "ZCDpEvent" else kind(event).removesuffix("DpEvent")
+    return _shortened(name + (f"({', '.join(shown)})" if shown else ""))
 
 
 def parts(event: dp_event.DpEvent) -> list[str]:
