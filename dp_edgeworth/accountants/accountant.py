@@ -10,7 +10,7 @@ import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from dp_accounting import dp_event, privacy_accountant
@@ -32,6 +32,9 @@ from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MOST_COMPOSITIONS = 10**100
 
@@ -93,7 +96,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
     def __repr__(self) -> str:
         return described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
-    def merge(self, other: Any) -> Any:
+    def merge(self, other: Self) -> Self:
         """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.
 
         The same as having composed both ledgers here, in any order and grouping.
@@ -116,7 +119,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return serialization.accountant_to_json(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Any:
+    def from_json(cls, text: str | bytes) -> Self:
         """The accountant that `to_json` of the same class wrote.
 
         Raises:
@@ -133,7 +136,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         """One composition per direction; a single one where both are the same."""
         return whole.compositions(self._pairs, exact=False)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         """An accountant of its own: what is composed on one of them is not composed on the other."""
         return copy.deepcopy(self)
 

@@ -65,8 +65,12 @@ def html_table(rows: Iterable[Sequence[str]], head: Sequence[str] = (), *, title
     return f"<table{attributes}>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
-def new_axes(axes: Any, width: float, height: float) -> Any:
-    """matplotlib's axes: the given ones, or those of a new figure of this size in inches."""
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(width, height))[1] if axes is None else axes
+def new_axes(axes: Any, width: float, height: float, columns: int = 1) -> Any:
+    """matplotlib's axes: the given ones, or those of a new figure of this size in inches, so many side by side."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib, which is not installed: pip install 'dp-edgeworth[plot]'.") from error
+    return pyplot.subplots(1, columns, figsize=(width, height))[1]
