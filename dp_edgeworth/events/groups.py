@@ -88,13 +88,16 @@ def _zcdp(event: dp_event.ZCDpEvent, k: int) -> dp_event.DpEvent:
     return attr.evolve(event, rho=_times(validation.at_least_zero("rho", event.rho), k * k))
 
 
-def _grown(delta: float, eps: float, k: int) -> float:
-    """(1 + e^eps + ... + e^{(k-1) eps}) delta, rounded up; the sum is (e^{k eps} - 1) / (e^eps - 1)."""
+def _growth(eps: float, k: int) -> float:
+    """1 + e^eps + ... + e^{(k-1) eps} = (e^{k eps} - 1) / (e^eps - 1), rounded up."""
     whole = _times(eps, k)  # the last bit of an exponent of 700 is 1e-13 of the power
-    if delta == 0.0 or whole > 700.0:
-        return float(delta > 0.0)
-    growth = k if eps == 0.0 else math.expm1(whole) / math.expm1(eps)
-    return min(math.nextafter(delta * growth * (1.0 + 1e-15), math.inf), 1.0)
+    if whole > 700.0:
+        return math.inf
+    return (k if eps == 0.0 else math.expm1(whole) / math.expm1(eps)) * (1.0 + 1e-15)
+
+
+def _grown(delta: float, eps: float, k: int) -> float:
+    return min(math.nextafter(delta * _growth(eps, k), math.inf), 1.0) if delta else 0.0
 
 
 def _epsilon_delta(event: Any, k: int) -> dp_event.DpEvent:
@@ -125,9 +128,15 @@ def _sampled(event: dp_event.PoissonSampledDpEvent, k: int) -> dp_event.DpEvent:
         raise ValueError(f"`size` must be at most {_LARGEST_SAMPLED_GROUP} where records are sampled. Found {k}.")
     if not precision or not share:
         return dp_event.NoOpDpEvent()
-    noise = (1.0 - 2.0**-50) / math.sqrt(float(precision))  # four roundings
+    noise = _inverse_root(precision)
     weights = [float(math.comb(k, j) * share**j * (1 - share) ** (k - j)) for j in range(k + 1)]
     return available.MixtureOfGaussiansDpEvent(noise, [float(j) for j in range(k + 1)], weights)
+
+
+def _inverse_root(number: fractions.Fraction) -> float:
+    """1 / sqrt(number), rounded down, from 64 of its bits; `number` itself need be no float."""
+    bits = 64 + (number.numerator.bit_length() - number.denominator.bit_length()) // 2
+    return math.nextafter(math.ldexp(math.isqrt(math.floor(fractions.Fraction(4) ** bits / number)), -bits), 0.0)
 
 
 def _same(event: Any, k: int) -> dp_event.DpEvent:
