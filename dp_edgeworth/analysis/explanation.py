@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -90,7 +91,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        return [Node(self.report, index) for index in self.report.tree.children[self.index]]
+        return [self.report.node(index) for index in self.report.tree.children[self.index]]
 
     @property
     def share(self) -> float:
@@ -160,19 +161,22 @@ class EventReport:
         """The certified upper end."""
         return self.interval.upper
 
+    def node(self, index: int) -> Node:
+        return Node(self, index)
+
     @property
     def root(self) -> Node:
-        return Node(self, 0)
+        return self.node(0)
 
     @property
     def nodes(self) -> list[Node]:
         """All nodes, parents before children."""
-        return [Node(self, index) for index in range(len(self.tree.events))]
+        return [self.node(index) for index in range(len(self.tree.events))]
 
     def __getitem__(self, path: str) -> Node:
         for index, segment in enumerate(self.tree.segments):
             if str(path).endswith(segment) and self.tree.path(index) == path:
-                return Node(self, index)
+                return self.node(index)
         raise KeyError(path)
 
     def cumulants_of(self, indices: Sequence[int]) -> Cumulants:
@@ -240,12 +244,15 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
     tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
     by_range, few = limit is None, 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else validation.integer("limit", limit, 1)
-    pairs = {i: _composed_pair(mechanisms.directions(tree.events[i], neighboring_relation)) for i in tree.leaf_indices}
-    tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
+    # In the deciding direction; where only the curve of a pair is known, of a pair that has cumulants.
     side = 1 if direction == "add" else 0
-    weights, tilt = attribution.weights(tables[side], interval.upper, delta)
+    pllrs = [among_others(mechanisms.directions(tree.events[i], neighboring_relation)[side]) for i in tree.leaf_indices]
+    counts: Counter[Pllr] = Counter()
+    for pllr, i in zip(pllrs, tree.leaf_indices, strict=True):
+        counts[pllr] += tree.counts[i]
+    weights, tilt = attribution.weights(counts, interval.upper, delta)
     values = np.zeros((len(tree.events), 1 + 2 * attribution.CUMULANTS))
-    values[tree.leaf_indices] = _leaf_values([pairs[i][side] for i in tree.leaf_indices], weights, tilt)
+    values[tree.leaf_indices] = _leaf_values(pllrs, weights, tilt)
     values *= np.array(tree.counts, float)[:, None]
     sums = tree.sums(values)
     shares = sums[:, 0] if sums[0, 0] == 0.0 else sums[:, 0] / sums[0, 0]
@@ -272,19 +279,6 @@ def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> 
     table = np.concatenate([[list(weights.values())], plain, tilted]).T
     position = {pllr: i for i, pllr in enumerate(distinct)}
     return table[[position[pllr] for pllr in pllrs]]
-
-
-def _composed_pair(pairs: mechanisms.Directions) -> mechanisms.Directions:
-    """With losses that have cumulants: those of a pair where only a curve is known."""
-    return mechanisms.Directions(among_others(pairs.remove), among_others(pairs.add))
-
-
-def _tables(steps: Iterable[tuple[mechanisms.Directions, int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
-    tables: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
-    for pair, count in steps:
-        for table, pllr in zip(tables, pair, strict=True):
-            table[pllr] = table.get(pllr, 0) + count
-    return tables
 
 
 def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:

@@ -84,7 +84,7 @@ def rows(report: EventReport) -> list[Row]:
         if head not in shown:
             result.append(_several(report, members, branch, depth))
             continue
-        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
+        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), report.node(head)))
         entries = _entries(report, _chain_end(report, head), shown)
         for position, entry in reversed(list(enumerate(entries, 1))):
             last = position == len(entries)
@@ -128,12 +128,6 @@ def _common(labels: Sequence[str]) -> str:
         values = [float(number.replace(",", "")) for number in numbers]
         spans.append(numbers[0] if len(set(numbers)) == 1 else f"{min(values):.4g} to {max(values):.4g}")
     return forms.pop().format(*spans)
-
-
-def _node(report: EventReport, index: int) -> Node:
-    from dp_edgeworth.analysis.explanation import Node
-
-    return Node(report, index)
 
 
 def _label(report: EventReport, head: int) -> str:
