@@ -17,9 +17,9 @@ from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants import description
 from dp_edgeworth.accountants.advice import advice
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
-from dp_edgeworth.accountants.description import described
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
@@ -94,7 +94,10 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return {}
 
     def __repr__(self) -> str:
-        return described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
+        return description.described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
+
+    def _repr_html_(self) -> str:
+        return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     def merge(self, other: Self) -> Self:
         """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.

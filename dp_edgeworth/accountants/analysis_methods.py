@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from dp_accounting import privacy_accountant
 
-from dp_edgeworth.accountants import description
 from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.proofs.tradeoff import Knots, gaussian_mu
 from dp_edgeworth.search import whole_curve
@@ -139,6 +138,3 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         from dp_edgeworth.analysis.risk import bayes_risk
 
         return bayes_risk(self, prior)
-
-    def _repr_html_(self) -> str:
-        return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)

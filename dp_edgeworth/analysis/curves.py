@@ -31,7 +31,7 @@ def mu_in_words(mu: float, least_alpha: float = LEAST_ALPHA) -> str:
     return f"Gaussian mu <= {rounded_up(mu)} {rates}"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PrivacyCurves(Answer):
     """Certified delta(epsilon) and beta(alpha) on grids.
 
@@ -48,6 +48,11 @@ class PrivacyCurves(Answer):
     beta: Interval
     advantage: float
     gdp_mu: float
+
+    @property
+    def title(self) -> str:
+        risk = f"advantage <= {rounded_up(self.advantage, 4)}"
+        return f"{len(self.epsilon)} points, epsilon up to {rounded_up(float(self.epsilon[-1]), 4)}, {risk}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers."""

@@ -129,7 +129,7 @@ class Node:
         return self.report._without(self.index).upper
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EventReport:
     """The answer of `explain`; `report.root`, `report["$.events[0]"]` and `report.nodes` give its nodes.
 
@@ -200,6 +200,9 @@ class EventReport:
             self._memory[key] = _composed(rest, self).get_epsilon_interval(self.target_delta)
         result: Interval = self._memory[key]
         return result
+
+    def __repr__(self) -> str:
+        return f"<EventReport: {report.headline(self)}>"
 
     def __str__(self) -> str:
         return report.text(self)

@@ -60,7 +60,7 @@ class SamplingRow:
         return rounded_up(self.noise_multiplier), rounded_down(self.interval.lower), rounded_up(self.interval.upper)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SamplingComparison(Answer):
     """The table: rows of one neighboring relation are next to each other."""
 

@@ -36,7 +36,7 @@ _ESTIMATES = ("`sweep(certified=False)` returns estimates, not privacy guarantee
               "Leave `certified` out for proved bounds.")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SweepResult(Answer):
     """epsilon on a grid; arrays have one axis per parameter, in the order of the fields.
 
@@ -66,6 +66,15 @@ class SweepResult(Answer):
     def epsilon(self) -> np.ndarray:
         """The certified upper ends; the estimates in a sweep of estimates."""
         return self.estimate if self.upper is None else self.upper
+
+    @property
+    def title(self) -> str:
+        points = " x ".join(map(str, self.epsilon.shape))
+        kind = "certified upper ends" if self.certified else "estimates, not guarantees"
+        return f"{points} points, epsilon at delta = {self.target_delta:g} ({self.neighboring_relation.name}; {kind})"
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.to_csv().rstrip()}"
 
     @property
     def axes(self) -> dict[str, np.ndarray]:
@@ -110,10 +119,8 @@ class SweepResult(Answer):
         plane = self.plane()
         rows = [(f"{value:g}", *(rounded_up(float(epsilon), 4) for epsilon in row[:_MOST_SHOWN]))
                 for value, row in zip(plane.y[:_MOST_SHOWN], plane.values["upper" if self.certified else "estimate"], strict=False)]
-        kind = "certified upper ends" if self.certified else "estimates, not guarantees"
         more = "; the first of them" if max(len(plane.x), len(plane.y)) > _MOST_SHOWN else ""
-        return (f"<p>epsilon at delta = {self.target_delta:g} ({self.neighboring_relation.name}; {kind}); {plane.fixed}; "
-                f"rows {plane.down}, columns {plane.across}{more}</p>"
+        return (f"<p>{self.title}; {plane.fixed}; rows {plane.down}, columns {plane.across}{more}</p>"
                 + html_table(rows, ["", *(f"{value:g}" for value in plane.x[:_MOST_SHOWN])], titled=True))
 
     def plot(self, axes: Any = None, *, at: int = 0) -> Any:
