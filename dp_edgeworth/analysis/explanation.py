@@ -16,8 +16,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from dp_accounting import dp_event
@@ -36,6 +36,8 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.profiles.random_allocation import among_others
 from dp_edgeworth.search import answers
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,22 +186,21 @@ class EventReport:
         return Cumulants.of(self.kappa[list(indices)].sum(axis=0))
 
     def _alone(self, index: int) -> tuple[Interval, str]:
-        key = ("alone", index)
-        if key not in self._memory:
-            parts = [(self.tree.events[index], self.tree.counts[index])]
-            self._memory[key] = (self.interval, self.direction) if index == 0 else _by_direction(
-                _composed(parts, self), self.target_delta, self.tolerance)
-        result: tuple[Interval, str] = self._memory[key]
-        return result
+        if index == 0:
+            return self.interval, self.direction
+        part = [(self.tree.events[index], self.tree.counts[index])]
+        return self._remembered(("alone", index), lambda: _by_direction(_composed(part, self), self.target_delta, self.tolerance))
 
     def _without(self, index: int) -> Interval:
-        key = ("without", index)
+        inside = range(index, self.tree.ends[index])
+        rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
+        return self._remembered(("without", index), lambda: _composed(rest, self).get_epsilon_interval(self.target_delta))
+
+    def _remembered(self, key: tuple[str, int], answer: Callable[[], _T]) -> _T:
         if key not in self._memory:
-            inside = range(index, self.tree.ends[index])
-            rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
-            self._memory[key] = _composed(rest, self).get_epsilon_interval(self.target_delta)
-        result: Interval = self._memory[key]
-        return result
+            self._memory[key] = answer()
+        found: _T = self._memory[key]
+        return found
 
     def __repr__(self) -> str:
         return f"<EventReport: {report.headline(self)}>"

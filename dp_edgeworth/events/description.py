@@ -110,20 +110,20 @@ def rounded_up(value: float, digits: int = 6) -> str:
     >>> rounded_up(10.0536348), rounded_up(1e-05), rounded_up(99999.97), rounded_up(0.0)
     ('10.0537', '1e-05', '100000', '0')
     """
-    text = f"{value:.{digits}g}"
-    if value <= 0.0 or not math.isfinite(value) or float(text) >= value:
-        return text
-    exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
-    return f"{float(text) + 10.0**exponent:.{digits}g}"
+    return _rounded(value, digits, 1.0)
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
     """The same, never above the value, for the lower end of an interval."""
+    return _rounded(value, digits, -1.0)
+
+
+def _rounded(value: float, digits: int, side: float) -> str:
     text = f"{value:.{digits}g}"
-    if value <= 0.0 or not math.isfinite(value) or float(text) <= value:
+    if value <= 0.0 or not math.isfinite(value) or side * float(text) >= side * value:
         return text
     exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
-    return f"{float(text) - 10.0**exponent:.{digits}g}"
+    return f"{float(text) + side * 10.0**exponent:.{digits}g}"
 
 
 def relation_in_words(relation: NeighboringRelation) -> str:
