@@ -47,7 +47,7 @@ from dp_edgeworth.analysis.sweeps import SweepResult, sweep
 from dp_edgeworth.events.batch_events import RandomAllocationDpEvent, ShuffledBatchesDpEvent
 from dp_edgeworth.events.groups import for_groups
 from dp_edgeworth.events.own_events import AdditiveNoiseDpEvent, PllrMomentsDpEvent, ProfileDpEvent, RenyiDpEvent
-from dp_edgeworth.events.serialization import EventFormatError, from_json, to_json
+from dp_edgeworth.events.serialization import EventFormatError, from_json, register_event, to_json
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
@@ -100,6 +100,7 @@ __all__ = [
     "html_report",
     "max_sampling_probability",
     "max_steps",
+    "register_event",
     "register_mechanism",
     "reverse",
     "subsample",

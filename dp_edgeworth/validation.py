@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -94,13 +96,31 @@ def integer(name: str, value: Any, minimum: int) -> int:
     return result
 
 
-def sequence(name: str, value: Any) -> list[Any]:
-    """A non-empty one-dimensional sequence."""
+def of_kind(name: str, value: _T, kind: Any, words: str) -> _T:
+    """An instance of a class, or of one of several."""
+    if not isinstance(value, kind):
+        raise ValueError(f"`{name}` must be {words}. Found {shown(value)}.")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    return bool(of_kind(name, value, (bool, np.bool_), "a bool"))
+
+
+def path(value: Any) -> pathlib.Path:
+    """Where to write."""
+    return pathlib.Path(of_kind("path", value, (str, os.PathLike), "a path"))
+
+
+def sequence(name: str, value: Any, *, length: int | None = None) -> list[Any]:
+    """A non-empty one-dimensional sequence; of so many entries if `length` is given, otherwise of any number of them."""
+    words = "a non-empty sequence" if length is None else f"a sequence of {length}"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
-        raise ValueError(f"`{name}` must be a non-empty sequence. Found {shown(value)}.")
+        raise ValueError(f"`{name}` must be {words}. Found {shown(value)}.")
     items = list(value)
-    if not items:
-        raise ValueError(f"`{name}` must be a non-empty sequence. Found {shown(value)}.")
+    if not items or length not in (None, len(items)):
+        raise ValueError(f"`{name}` must be {words}. Found {shown(value)}.")
     return items
 
 
@@ -146,6 +166,4 @@ def axis(name: str, value: Any, check: Callable[[str, Any], _T]) -> list[_T]:
 
 def relation(value: Any) -> NeighboringRelation:
     """A neighboring relation: its name or number is none."""
-    if not isinstance(value, NeighboringRelation):
-        raise ValueError(f"`neighboring_relation` must be a `NeighboringRelation`. Found {shown(value)}.")
-    return value
+    return of_kind("neighboring_relation", value, NeighboringRelation, "a `NeighboringRelation`")

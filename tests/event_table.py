@@ -40,7 +40,7 @@ def event_table(samples: Iterable[dp_event.DpEvent]) -> str:
 
     >>> import dp_accounting as dpa
     >>> print(event_table([dpa.ZCDpEvent(0.1)]).splitlines()[2])
-    | `ZC(0.1, 0)` | Renyi curve | Renyi curve | Renyi curve | the worst mechanism allowed |
+    | `zCDP(0.1, 0)` | Renyi curve | Renyi curve | Renyi curve | the worst mechanism allowed |
     """
     lines = ["| event | " + " | ".join(f"`{relation.name}`" for relation in RELATIONS) + " | interval of |", "|---|---|---|---|---|"]
     reasons: dict[str, int] = {}

@@ -102,7 +102,7 @@ def test_curve(capsys, tmp_path):
     (["epsilon", "--event", "/no/such/file", "--target_delta", "1e-5"], "No such file"),
     (["epsilon", "--event", "/", "--target_delta", "1e-5"], "directory"),
     (["epsilon", "--event", "x", "--steps", "3", "--target_delta", "1e-5"], "--steps"),
-    (["epsilon", "--noise_multiplier", "x", "--target_delta", "1e-5"], "invalid float"),
+    (["epsilon", "--noise_multiplier", "x", "--target_delta", "1e-5"], "must be a number. Found 'x'"),
     (["calibrate", "--noise_multiplier", "1", "--steps", "1", "--sampling_probability", "1", "--target_epsilon", "1",
       "--target_delta", "1e-5"], "left out"),
     (["sweep", "--sampling_probability", "1:2", "--noise_multiplier", "1", "--steps", "1", "--target_delta", "0.1"],
@@ -121,7 +121,9 @@ def test_curve(capsys, tmp_path):
       "--target_delta", "1e-5"], "left out"),
     (["explain", "--noise_multiplier", "1", "--target_delta", "1e-5", "--limit", "0"], "limit"),
     (["curve", "--noise_multiplier", "1", "--points", "1"], "points"),
-    (["nonsense"], "invalid choice"), ([], "required")])
+    (["nonsense"], "invalid choice"), (["epsilom"], "Did you mean epsilon?"),
+    (["epsilon", "--samling", "0.1", *RECIPE, "--target_delta", "1e-5"], "Did you mean --sampling-probability?"),
+    (["epsilon", "--event", "no.json", "--target_delta", "1e-5"], "no.json: No such file"), ([], "required")])
 def test_bad_input_is_one_sentence_and_code_2(capsys, arguments, words):
     code, out, err = run(capsys, *arguments)
     assert code == 2 and words in err and not out and err.startswith("dp-edgeworth: ") and err.count("\n") == 1

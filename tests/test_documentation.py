@@ -1,6 +1,8 @@
 """Every example of the documentation runs, prints what the page says, and every example script runs."""
 
 import pathlib
+import pkgutil
+import re
 import runpy
 import sys
 
@@ -19,6 +21,14 @@ def name(path):
 
 def test_there_are_pages_and_scripts():
     assert len(PAGES) >= 10 and len(SCRIPTS) >= 3
+
+
+def test_names_of_the_package_exist():
+    """`dp_edgeworth.a.b` in prose or code is something that a reader can import."""
+    for page in documentation.pages():
+        for found in set(re.findall(r"\bdp_edgeworth(?:\.[A-Za-z_]\w*)+", page.read_text(encoding="utf-8"))):
+            if found.split(".")[1] not in ("beam", "jax_privacy", "opacus"):  # adapters, whose library need not be installed
+                pkgutil.resolve_name(found)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

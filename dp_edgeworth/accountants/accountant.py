@@ -10,16 +10,16 @@ import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants import description
 from dp_edgeworth.accountants.advice import advice
 from dp_edgeworth.accountants.analysis_methods import AnalysisMethods
-from dp_edgeworth.accountants.description import described
 from dp_edgeworth.events import serialization
 from dp_edgeworth.events.tree import leaves
 from dp_edgeworth.intervals import Bounds, Diagnosis, Interval
@@ -32,6 +32,9 @@ from dp_edgeworth.proofs.tradeoff import Knots
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MOST_COMPOSITIONS = 10**100
 
@@ -91,9 +94,12 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return {}
 
     def __repr__(self) -> str:
-        return described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
+        return description.described(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
-    def merge(self, other: Any) -> Any:
+    def _repr_html_(self) -> str:
+        return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
+
+    def merge(self, other: Self) -> Self:
         """Composes everything that `other` has composed, and returns this accountant; `other` is left as it is.
 
         The same as having composed both ledgers here, in any order and grouping.
@@ -116,7 +122,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         return serialization.accountant_to_json(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Any:
+    def from_json(cls, text: str | bytes) -> Self:
         """The accountant that `to_json` of the same class wrote.
 
         Raises:
@@ -133,7 +139,7 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         """One composition per direction; a single one where both are the same."""
         return whole.compositions(self._pairs, exact=False)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         """An accountant of its own: what is composed on one of them is not composed on the other."""
         return copy.deepcopy(self)
 
@@ -304,9 +310,7 @@ class ApproximateEdgeworthAccountant(_EventAccountant):
                  order: int = 2, tilted: bool = False):
         super().__init__(neighboring_relation)
         self._order = validation.integer("order", order, 0)
-        if not isinstance(tilted, bool | np.bool_):
-            raise ValueError(f"`tilted` must be a bool. Found {validation.shown(tilted)}.")
-        self._tilted = bool(tilted)
+        self._tilted = validation.flag("tilted", tilted)
         if self._tilted or self._order > 2:
             self._beyond_moments = f"`order={self._order}, tilted={self._tilted}`"
         warnings.warn("ApproximateEdgeworthAccountant returns an estimate, not a privacy guarantee. "

@@ -9,11 +9,12 @@ from __future__ import annotations
 import abc
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 from dp_accounting import privacy_accountant
 
-from dp_edgeworth.accountants import description
 from dp_edgeworth.intervals import Bounds, Interval
 from dp_edgeworth.proofs.tradeoff import Knots, gaussian_mu
 from dp_edgeworth.search import whole_curve
@@ -108,7 +109,13 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         mu = gaussian_mu(self._compositions())
         return mu if mu < math.inf else whole_curve.gdp_mu(self.whole_curve(), least).upper
 
-    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+    @overload
+    def get_true_positive_rates(self, false_positive_rates: float, deltas: Any = None) -> float: ...
+
+    @overload
+    def get_true_positive_rates(self, false_positive_rates: np.ndarray | Sequence[float], deltas: Any = None) -> np.ndarray: ...
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> float | np.ndarray:
         """A proved upper bound of the true positive rate of any attack, at these false positive rates: 1 - beta(alpha).
 
         The name and the arguments of dp-accounting's PLD accountant; `deltas` is ignored, as the bound needs no grid.
@@ -131,6 +138,3 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         from dp_edgeworth.analysis.risk import bayes_risk
 
         return bayes_risk(self, prior)
-
-    def _repr_html_(self) -> str:
-        return description.as_html(type(self).__name__, self.neighboring_relation, self._settings, self.ledger)

@@ -32,7 +32,7 @@ def from_history(history: Iterable[tuple[float, float, int]],
     2.6607
     """
     accountant = EdgeworthIntervalAccountant(neighboring_relation, **settings)
-    for i, row in enumerate(history):
+    for i, row in enumerate(validation.of_kind("history", history, Iterable, "rows of three numbers")):
         entries = validation.sequence(f"history[{i}]", row)
         if len(entries) != 3:
             raise ValueError(f"`history[{i}]` must be (noise_multiplier, sampling_probability, steps). Found {validation.shown(row)}.")

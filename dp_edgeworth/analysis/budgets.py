@@ -8,11 +8,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import risk
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class BudgetError(ValueError):
@@ -48,15 +51,19 @@ class Budget:
         return self.words
 
 
-def budget_of(target_epsilon: float | None = None, target_delta: float | None = None, target_advantage: float | None = None,
-              target_true_positive_rate: float | None = None, false_positive_rate: float | None = None) -> Budget:
+def budget_of(**budget: Unpack[Targets]) -> Budget:
     """The one budget that was given.
 
     Raises:
+      TypeError: a keyword is not one of `Targets`.
       ValueError: none or more than one was given, or a target is out of range.
       BudgetError: no mechanism at all keeps it.
     """
-    pairs = (target_epsilon, target_delta), (target_advantage,), (target_true_positive_rate, false_positive_rate)
+    for name in budget:
+        if name not in Targets.__annotations__:
+            raise TypeError(f"`{name}` must be one of the function's own keywords or of {', '.join(Targets.__annotations__)}.")
+    target_epsilon, target_delta, target_advantage, true_rate, false_rate = map(budget.get, Targets.__annotations__)
+    pairs = (target_epsilon, target_delta), (target_advantage,), (true_rate, false_rate)
     given = [any(value is not None for value in pair) for pair in pairs]
     if sum(given) != 1 or None in pairs[given.index(True)]:
         raise ValueError("Exactly one budget must be given: `target_epsilon` and `target_delta`, `target_advantage`, or "
@@ -69,8 +76,8 @@ def budget_of(target_epsilon: float | None = None, target_delta: float | None = 
     if given[1]:
         advantage = validation.probability("target_advantage", target_advantage)
         return Budget(f"`target_advantage` {advantage:g}", advantage, lambda accountant: accountant.get_advantage())
-    true = validation.probability("target_true_positive_rate", target_true_positive_rate)
-    false = validation.probability("false_positive_rate", false_positive_rate)
+    true = validation.probability("target_true_positive_rate", true_rate)
+    false = validation.probability("false_positive_rate", false_rate)
     if true < false:
         raise BudgetError(f"`target_true_positive_rate` must be at least `false_positive_rate`, {false:g}: guessing has that. "
                           f"Found {true:g}.")

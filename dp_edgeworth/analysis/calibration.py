@@ -111,12 +111,13 @@ def calibrate_mechanism(make_event: Callable[[Any], dp_event.DpEvent], *, bracke
     Raises:
       BudgetError: both ends of the bracket are within the budget, or neither is.
     """
-    low, high = (validation.finite(f"bracket[{i}]", end) for i, end in enumerate(bracket))
+    low, high = (validation.finite(f"bracket[{i}]", end) for i, end in enumerate(validation.sequence("bracket", bracket, length=2)))
     if not low < high:
         raise ValueError(f"`bracket` must be two increasing numbers. Found {validation.shown(bracket)}.")
+    validation.of_kind("make_event", make_event, Callable, "a function of the parameter")
     allowed = budget_of(**budget)
     relation, tol = validation.relation(neighboring_relation), validation.positive("tol", tol)
-    if discrete:
+    if validation.flag("discrete", discrete):
         low, high = math.ceil(low), math.floor(high)
 
     with progress_line("calibrate_mechanism", wanted=progress) as advance:

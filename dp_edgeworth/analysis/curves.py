@@ -13,7 +13,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 
 from dp_edgeworth import validation
 from dp_edgeworth.analysis.charts import Band, Chart
-from dp_edgeworth.analysis.rendering import COLOURS, Answer
+from dp_edgeworth.analysis.rendering import COLOURS, Answer, new_axes
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -31,7 +31,7 @@ def mu_in_words(mu: float, least_alpha: float = LEAST_ALPHA) -> str:
     return f"Gaussian mu <= {rounded_up(mu)} {rates}"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PrivacyCurves(Answer):
     """Certified delta(epsilon) and beta(alpha) on grids.
 
@@ -48,6 +48,11 @@ class PrivacyCurves(Answer):
     beta: Interval
     advantage: float
     gdp_mu: float
+
+    @property
+    def title(self) -> str:
+        risk = f"advantage <= {rounded_up(self.advantage, 4)}"
+        return f"{len(self.epsilon)} points, epsilon up to {rounded_up(float(self.epsilon[-1]), 4)}, {risk}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers."""
@@ -83,9 +88,7 @@ class PrivacyCurves(Answer):
 
     def plot(self, axes: Any = None) -> Any:
         """Both curves side by side; needs matplotlib. `axes` may be a pair of its axes; returns the pair."""
-        from matplotlib import pyplot
-
-        left, right = pyplot.subplots(1, 2, figsize=(9.0, 4.0))[1] if axes is None else axes
+        left, right = new_axes(axes, 9.0, 4.0, columns=2)
         for chart, axis in zip(self.charts(), (left, right), strict=True):
             chart.draw(axis)
         right.set(ylim=(0, 1), aspect="equal")

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from dp_accounting import dp_event
@@ -36,6 +37,8 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.profiles.random_allocation import among_others
 from dp_edgeworth.search import answers
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        return [Node(self.report, index) for index in self.report.tree.children[self.index]]
+        return [self.report.node(index) for index in self.report.tree.children[self.index]]
 
     @property
     def share(self) -> float:
@@ -129,7 +132,7 @@ class Node:
         return self.report._without(self.index).upper
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EventReport:
     """The answer of `explain`; `report.root`, `report["$.events[0]"]` and `report.nodes` give its nodes.
 
@@ -161,19 +164,22 @@ class EventReport:
         """The certified upper end."""
         return self.interval.upper
 
+    def node(self, index: int) -> Node:
+        return Node(self, index)
+
     @property
     def root(self) -> Node:
-        return Node(self, 0)
+        return self.node(0)
 
     @property
     def nodes(self) -> list[Node]:
         """All nodes, parents before children."""
-        return [Node(self, index) for index in range(len(self.tree.events))]
+        return [self.node(index) for index in range(len(self.tree.events))]
 
     def __getitem__(self, path: str) -> Node:
-        for index in range(len(self.tree.events)):
-            if path.endswith(self.tree.segments[index]) and self.tree.path(index) == path:
-                return Node(self, index)
+        for index, segment in enumerate(self.tree.segments):
+            if str(path).endswith(segment) and self.tree.path(index) == path:
+                return self.node(index)
         raise KeyError(path)
 
     def cumulants_of(self, indices: Sequence[int]) -> Cumulants:
@@ -181,22 +187,24 @@ class EventReport:
         return Cumulants.of(self.kappa[list(indices)].sum(axis=0))
 
     def _alone(self, index: int) -> tuple[Interval, str]:
-        key = ("alone", index)
-        if key not in self._memory:
-            parts = [(self.tree.events[index], self.tree.counts[index])]
-            self._memory[key] = (self.interval, self.direction) if index == 0 else _by_direction(
-                _composed(parts, self), self.target_delta, self.tolerance)
-        result: tuple[Interval, str] = self._memory[key]
-        return result
+        if index == 0:
+            return self.interval, self.direction
+        part = [(self.tree.events[index], self.tree.counts[index])]
+        return self._remembered(("alone", index), lambda: _by_direction(_composed(part, self), self.target_delta, self.tolerance))
 
     def _without(self, index: int) -> Interval:
-        key = ("without", index)
+        inside = range(index, self.tree.ends[index])
+        rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
+        return self._remembered(("without", index), lambda: _composed(rest, self).get_epsilon_interval(self.target_delta))
+
+    def _remembered(self, key: tuple[str, int], answer: Callable[[], _T]) -> _T:
         if key not in self._memory:
-            inside = range(index, self.tree.ends[index])
-            rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
-            self._memory[key] = _composed(rest, self).get_epsilon_interval(self.target_delta)
-        result: Interval = self._memory[key]
-        return result
+            self._memory[key] = answer()
+        found: _T = self._memory[key]
+        return found
+
+    def __repr__(self) -> str:
+        return f"<EventReport: {report.headline(self)}>"
 
     def __str__(self) -> str:
         return report.text(self)
@@ -241,12 +249,15 @@ def explain(event: dp_event.DpEvent | PrivacyAccountant, *, target_delta: float,
     tree, (interval, direction) = Tree.of(event), _by_direction(accountant, delta, tolerance)
     by_range, few = limit is None, 12 if len(tree.leaf_indices) <= 2_000 else 6
     limit = few if limit is None else validation.integer("limit", limit, 1)
-    pairs = {i: _composed_pair(mechanisms.directions(tree.events[i], neighboring_relation)) for i in tree.leaf_indices}
-    tables = _tables((pairs[i], tree.counts[i]) for i in tree.leaf_indices)
+    # In the deciding direction; where only the curve of a pair is known, of a pair that has cumulants.
     side = 1 if direction == "add" else 0
-    weights, tilt = attribution.weights(tables[side], interval.upper, delta)
+    pllrs = [above(among_others(mechanisms.directions(tree.events[i], neighboring_relation)[side])) for i in tree.leaf_indices]
+    counts: Counter[Pllr] = Counter()
+    for pllr, i in zip(pllrs, tree.leaf_indices, strict=True):
+        counts[pllr] += tree.counts[i]
+    weights, tilt = attribution.weights(counts, interval.upper, delta)
     values = np.zeros((len(tree.events), 1 + 2 * attribution.CUMULANTS))
-    values[tree.leaf_indices] = _leaf_values([pairs[i][side] for i in tree.leaf_indices], weights, tilt)
+    values[tree.leaf_indices] = _leaf_values(pllrs, weights, tilt)
     values *= np.array(tree.counts, float)[:, None]
     sums = tree.sums(values)
     shares = sums[:, 0] if sums[0, 0] == 0.0 else sums[:, 0] / sums[0, 0]
@@ -273,19 +284,6 @@ def _leaf_values(pllrs: list[Pllr], weights: dict[Pllr, float], tilt: float) -> 
     table = np.concatenate([[list(weights.values())], plain, tilted]).T
     position = {pllr: i for i, pllr in enumerate(distinct)}
     return table[[position[pllr] for pllr in pllrs]]
-
-
-def _composed_pair(pairs: mechanisms.Directions) -> tuple[Pllr, Pllr]:
-    """With losses that have cumulants: those of a pair where only a curve is known."""
-    return above(among_others(pairs.remove)), above(among_others(pairs.add))
-
-
-def _tables(steps: Iterable[tuple[tuple[Pllr, Pllr], int]]) -> tuple[dict[Pllr, int], dict[Pllr, int]]:
-    tables: tuple[dict[Pllr, int], dict[Pllr, int]] = ({}, {})
-    for pair, count in steps:
-        for table, pllr in zip(tables, pair, strict=True):
-            table[pllr] = table.get(pllr, 0) + count
-    return tables
 
 
 def _by_direction(accountant: EdgeworthIntervalAccountant, delta: float, tolerance: float) -> tuple[Interval, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import os
-import pathlib
 import shlex
 
 from dp_accounting import dp_event
@@ -28,19 +27,23 @@ _POINTS = 101
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 60rem; margin: 0 auto; padding: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 64rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.6rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; border-bottom: 1px solid #ccc; }
 .claim { border: 2px solid #0072B2; border-radius: .5rem; padding: .75rem 1rem; font-size: 1.15rem; }
 .claim.none { border-color: #B22222; } .wide { overflow-x: auto; } table { border-collapse: collapse; }
-td, th { padding: .2rem .6rem; vertical-align: top; overflow-wrap: anywhere; } .statement th { width: 7rem; }
-.wide td, .wide th { white-space: nowrap; overflow-wrap: normal; font-size: .9rem; }
+td, th { padding: .2rem .6rem; vertical-align: top; overflow-wrap: anywhere; } .statement th { width: 8rem; }
+.wide td, .wide th, .numbers td:last-child { white-space: nowrap; overflow-wrap: normal; } .wide table { font-size: .8rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem; } .pictures > * { flex: 1 1 20rem; min-width: 0; }
 pre { background: #f4f4f4; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .8rem; }
 footer { margin-top: 2rem; font-size: .85rem; color: #555; }
 @media (max-width: 40rem) { .statement th, .statement td { display: block; width: auto; } .statement th { padding-bottom: 0; } }
-@media print { body { font-size: 11pt; max-width: none; padding: 0; } h2, svg, .claim, tr { break-inside: avoid; }
-  h2 { break-after: avoid; } .wide { overflow: visible; zoom: .68; } }
-@page { margin: 18mm; }
+@media print { body { font-size: 8.5pt; line-height: 1.25; max-width: none; padding: 0; }
+  h1 { font-size: 14pt; } h2, .claim { font-size: 10.5pt; } .claim { padding: .3rem .7rem; }
+  h1, h2 { break-after: avoid; margin: .4rem 0 .2rem; } h2, svg, .claim, tr { break-inside: avoid; }
+  p { margin: .2rem 0; } td, th { padding: .05rem .6rem; } .wide { overflow: visible; zoom: .85; }
+  pre { padding: .3rem; margin: .3rem 0; font-size: 7pt; } .pictures { flex-wrap: nowrap; } .pictures svg { max-height: 11rem; }
+  footer { margin-top: .3rem; } }
+@page { margin: 12mm; }
 """
 
 
@@ -56,6 +59,7 @@ def html_report(event: dp_event.DpEvent | PrivacyAccountant, path: str | os.Path
       title: of the page.
     """
     delta = validation.probability("target_delta", target_delta)
+    title, path = validation.of_kind("title", title, str, "a string"), None if path is None else validation.path(path)
     subject = subject_of(event, neighboring_relation)
     statement = epsilon_statement(subject.accountant, delta)
     picture = curves(subject.accountant, points=_POINTS)
@@ -63,7 +67,7 @@ def html_report(event: dp_event.DpEvent | PrivacyAccountant, path: str | os.Path
                 _again(subject, statement)]
     page = _page(title, "\n".join(sections), statement)
     if path is not None:
-        pathlib.Path(path).write_text(page, encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     return page
 
 
@@ -109,19 +113,21 @@ def _attacker(subject: Subject, picture: PrivacyCurves) -> str:
             *((f"members found at {alarms} false alarms, at most", rounded_up(100.0 * float(rate), 4) + " %")
               for alarms, rate in zip(("0.1 %", "1 %", "10 %"), rates, strict=True))]
     cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in rows)
-    return f"<h2>What an attacker can do</h2>\n<table>{cells}</table>"
+    return f'<h2>What an attacker can do</h2>\n<table class="numbers">{cells}</table>'
 
 
 def _again(subject: Subject, statement: PrivacyStatement) -> str:
-    relation = subject.accountant.neighboring_relation.name
-    command = shlex.join(["dp-edgeworth", "epsilon", "--event", "event.json", "--target-delta", repr(statement.delta),
-                          "--neighboring-relation", relation])
+    question = ["--event", "event.json", "--target-delta", repr(statement.delta), "--neighboring-relation",
+                subject.accountant.neighboring_relation.name]
+    again, proof = shlex.join(["dp-edgeworth", "epsilon", *question]), shlex.join(["dp-edgeworth", "certify", *question])
     try:
         document = serialization.to_json(subject.event)
     except serialization.EventFormatError as error:
-        return f"<h2>How to compute it again</h2>\n<p>The event has no JSON document: {html.escape(str(error))}</p>"
+        return f"<h2>How to check it</h2>\n<p>The event has no JSON document: {html.escape(str(error))}</p>"
     shown = f"<pre>{html.escape(document)}</pre>" if len(document) <= _LONGEST_EVENT else (
         f"<p>The event is too long for this page ({len(document):,} characters); its hash is above.</p>")
-    return ("<h2>How to compute it again</h2>\n<p>Save the event as event.json, and ask the same question with the same version of "
+    return ("<h2>How to check it</h2>\n<p>Save the event as event.json, and ask the same question with the same version of "
             f"{html.escape(statement.provenance.tool)} ({html.escape(statement.provenance.version)}). The statement must have the same "
-            f"hash and the same interval.</p>\n<pre>{html.escape(command)}</pre>\n{shown}")
+            f"hash and the same interval.</p>\n<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball "
+            "arithmetic, by a checker that shares no code with what computed it.</p>\n"
+            f"<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre>\n<p>The event:</p>\n{shown}")

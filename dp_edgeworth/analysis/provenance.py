@@ -62,8 +62,7 @@ class Provenance:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"tool": self.tool, "version": self.version, "date": self.date, "event_sha256": self.event_sha256,
-                "settings": dict(self.settings)}
+        return {**dataclasses.asdict(self), "settings": dict(self.settings)}
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} {value}" for name, value in self.settings)

@@ -8,16 +8,26 @@ import html
 import io
 import json
 import math
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dp_edgeworth import validation
+
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")  # Okabe and Ito's
-_LEFT = 'style="text-align:left;vertical-align:top"'
+_LEFT = 'style="text-align:left;vertical-align:top;padding-right:12px"'
+_TITLE = _LEFT.replace("top;", "top;white-space:nowrap;")
 
 
 class Answer(abc.ABC):
-    """An answer that is plain data, too."""
+    """An answer that is plain data, too, and one line in a list of answers."""
+
+    @property
+    @abc.abstractmethod
+    def title(self) -> str:
+        """What it is, on one line."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.title}>"
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +58,7 @@ def as_csv(rows: Iterable[Iterable[Any]], path: Any = None) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(rows)
     if path is not None:
-        pathlib.Path(path).write_text(stream.getvalue(), encoding="utf-8")
+        validation.path(path).write_text(stream.getvalue(), encoding="utf-8")
     return stream.getvalue()
 
 
@@ -59,13 +69,20 @@ def cell(text: str, tag: str = "td", attributes: str = _LEFT) -> str:
 
 def html_table(rows: Iterable[Sequence[str]], head: Sequence[str] = (), *, titled: bool = False, attributes: str = "") -> str:
     """A table with an optional first line of titles; `titled`: the first cell of every row is one, too."""
-    lines = ["".join(cell(text, "th") for text in head)] if head else []
-    lines += ["".join(cell(text, "th" if titled and i == 0 else "td") for i, text in enumerate(row)) for row in rows]
+    def title(text: str) -> str:
+        return cell(text, "th", _TITLE)
+
+    lines = ["".join(map(title, head))] if head else []
+    lines += ["".join((title if titled and i == 0 else cell)(text) for i, text in enumerate(row)) for row in rows]
     return f"<table{attributes}>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
-def new_axes(axes: Any, width: float, height: float) -> Any:
-    """matplotlib's axes: the given ones, or those of a new figure of this size in inches."""
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(width, height))[1] if axes is None else axes
+def new_axes(axes: Any, width: float, height: float, columns: int = 1) -> Any:
+    """matplotlib's axes: the given ones, or those of a new figure of this size in inches, so many side by side."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib, which is not installed: pip install 'dp-edgeworth[plot]'.") from error
+    return pyplot.subplots(1, columns, figsize=(width, height))[1]

@@ -84,7 +84,7 @@ def rows(report: EventReport) -> list[Row]:
         if head not in shown:
             result.append(_several(report, members, branch, depth))
             continue
-        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), _node(report, head)))
+        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), report.node(head)))
         entries = _entries(report, _chain_end(report, head), shown)
         for position, entry in reversed(list(enumerate(entries, 1))):
             last = position == len(entries)
@@ -128,12 +128,6 @@ def _common(labels: Sequence[str]) -> str:
         values = [float(number.replace(",", "")) for number in numbers]
         spans.append(numbers[0] if len(set(numbers)) == 1 else f"{min(values):.4g} to {max(values):.4g}")
     return forms.pop().format(*spans)
-
-
-def _node(report: EventReport, index: int) -> Node:
-    from dp_edgeworth.analysis.explanation import Node
-
-    return Node(report, index)
 
 
 def _label(report: EventReport, head: int) -> str:
@@ -208,7 +202,7 @@ def _bar(share: float) -> str:
 
 def html(report: EventReport) -> str:
     """The same tree as an HTML table, for a notebook."""
-    right = 'style="text-align:right;padding:2px 8px"'
+    right = 'style="text-align:right;padding:2px 6px"'
     lines = ["<tr><th></th><th></th>" + "".join(cell(name, "th", right) for name in _HEADERS) + "</tr>"]
     for row in rows(report):
         colour = _FOLDED_COLOUR if row.folded else COLOURS[0]

@@ -61,7 +61,7 @@ class SamplingRow:
         return rounded_up(self.noise_multiplier), rounded_down(self.interval.lower), rounded_up(self.interval.upper)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SamplingComparison(Answer):
     """The table: rows of one neighboring relation are next to each other."""
 
@@ -99,7 +99,7 @@ class SamplingComparison(Answer):
         """The intervals as bars, or the noise multipliers where these were solved for: one colour per neighboring relation, as bars
         of different colours are not comparable. Needs matplotlib; returns its axes.
         """
-        axes, solved, place = new_axes(axes, 8.0, 1.2 + 0.45 * len(self.rows)), self.target_epsilon is not None, 0
+        axes, solved, place = new_axes(axes, 8.0, 1.5 + 0.45 * len(self.rows)), self.target_epsilon is not None, 0
         for colour, rows in zip(COLOURS, self._by_relation.values(), strict=False):
             for i, row in enumerate(rows):
                 low, high = (row.noise_multiplier,) * 2 if solved else (row.interval.lower, row.interval.upper)
@@ -110,9 +110,12 @@ class SamplingComparison(Answer):
                 place += 1
         axes.set(yticks=range(len(self.rows)), yticklabels=[row.scheme for row in self.rows],
                  xlabel="noise multiplier" if solved else "epsilon (light: between the lower and the upper end)")
+        axes.set_xscale("log")  # without any sampling epsilon is a thousand times larger
+        axes.margins(x=0.15)
         axes.invert_yaxis()
         axes.set_title(self.title, fontsize=10)
-        axes.legend(title="not comparable across", fontsize=8, title_fontsize=8, loc="lower right")
+        axes.legend(title="not comparable across", fontsize=8, title_fontsize=8, ncols=3,
+                    loc="upper center", bbox_to_anchor=(0.4, -0.15))
         axes.figure.tight_layout()
         return axes
 
@@ -178,7 +181,7 @@ def _least_noise(scheme: Scheme, recipe: Recipe, epsilon: float, delta: float, g
 
     Around the guess the logarithm of epsilon falls about as fast as that of the noise grows, or faster.
     """
-    budget = budget_of(epsilon, delta)
+    budget = budget_of(target_epsilon=epsilon, target_delta=delta)
 
     def excess(noise: float) -> float:
         return budget.excess(EdgeworthIntervalAccountant(scheme.relation).compose(scheme.event(recipe, noise)))

@@ -25,7 +25,7 @@ from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PrivacyStatement(Answer):
     """What was accounted, under which assumptions, with which result.
 
@@ -118,6 +118,8 @@ class PrivacyStatement(Answer):
             ending = "which is no privacy at all: certified"
         pair = f"(epsilon = {rounded_up(self.epsilon)}, delta = {rounded_up(self.delta)})"
         return f"{pair}-differential privacy, {ending}"
+
+    title = claim
 
     @property
     def lines(self) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ Strings of an event (the name of a distribution, say) end up here, so every form
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from dp_edgeworth.analysis.rendering import cell, html_table
@@ -13,6 +14,7 @@ from dp_edgeworth.analysis.rendering import cell, html_table
 Lines = Mapping[str, Sequence[str]]
 """What a claim rests on, by title."""
 
+_WIDTH = 110  # of text
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
@@ -21,8 +23,14 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#!~$])")
 
 
 def as_text(claim: str, lines: Lines) -> str:
-    """The claim, and one line per item."""
-    return "\n".join([claim, *(f"  {'' if i else title:<14} {item}" for title, items in lines.items() for i, item in enumerate(items))])
+    """The claim, and every item on lines of its own."""
+    return "\n".join([claim, *(line(title if i == 0 else "", item) for title, items in lines.items() for i, item in enumerate(items))])
+
+
+def line(title: str, item: str) -> str:
+    """One item of `as_text`, on as many lines as it takes; those after the first are indented further."""
+    return textwrap.fill(item, _WIDTH, initial_indent=f"  {title:<14} ", subsequent_indent=" " * 19,
+                         break_long_words=False, break_on_hyphens=False)
 
 
 def as_markdown(claim: str, lines: Lines) -> str:
@@ -40,7 +48,8 @@ def as_latex(claim: str, lines: Lines) -> str:
 
 def as_html(lines: Lines) -> str:
     """What it rests on as a table, for a notebook and for the report."""
-    return html_table([(title, "\n".join(items)) for title, items in lines.items()], titled=True, attributes=' class="statement"')
+    rows = [(title, "\n".join(items if len(items) == 1 else (f"• {item}" for item in items))) for title, items in lines.items()]
+    return html_table(rows, titled=True, attributes=' class="statement"')
 
 
 def claim_as_html(claim: str) -> str:

@@ -36,7 +36,7 @@ _ESTIMATES = ("`sweep(certified=False)` returns estimates, not privacy guarantee
               "Leave `certified` out for proved bounds.")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SweepResult(Answer):
     """epsilon on a grid; arrays have one axis per parameter, in the order of the fields.
 
@@ -68,6 +68,15 @@ class SweepResult(Answer):
         return self.estimate if self.upper is None else self.upper
 
     @property
+    def title(self) -> str:
+        points = " x ".join(map(str, self.epsilon.shape))
+        kind = "certified upper ends" if self.certified else "estimates, not guarantees"
+        return f"{points} points, epsilon at delta = {self.target_delta:g} ({self.neighboring_relation.name}; {kind})"
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.to_csv().rstrip()}"
+
+    @property
     def axes(self) -> dict[str, np.ndarray]:
         last = {"steps": self.steps} if self.epochs is None else {"epochs": self.epochs}
         return {"sampling_probability": self.sampling_probability, "noise_multiplier": self.noise_multiplier, **last}
@@ -83,6 +92,8 @@ class SweepResult(Answer):
         names = list(self.axes)
         fixed = names[2 - int(np.argmin(self.epsilon.shape[::-1]))]
         across, down = (name for name in names if name != fixed)
+        if at not in range(-self.axes[fixed].size, self.axes[fixed].size):
+            raise ValueError(f"`at` must be an index of the {self.axes[fixed].size} values of `{fixed}`. Found {validation.shown(at)}.")
         value, place = heat_map.number(self.axes[fixed][at]), names.index(fixed)
         more = f" (one of {self.axes[fixed].size} values; the others are not shown)" if self.axes[fixed].size > 1 else ""
         values = {side: np.take(column, at, axis=place).T for side, column in self.columns.items()}
@@ -108,10 +119,8 @@ class SweepResult(Answer):
         plane = self.plane()
         rows = [(f"{value:g}", *(rounded_up(float(epsilon), 4) for epsilon in row[:_MOST_SHOWN]))
                 for value, row in zip(plane.y[:_MOST_SHOWN], plane.values["upper" if self.certified else "estimate"], strict=False)]
-        kind = "certified upper ends" if self.certified else "estimates, not guarantees"
         more = "; the first of them" if max(len(plane.x), len(plane.y)) > _MOST_SHOWN else ""
-        return (f"<p>epsilon at delta = {self.target_delta:g} ({self.neighboring_relation.name}; {kind}); {plane.fixed}; "
-                f"rows {plane.down}, columns {plane.across}{more}</p>"
+        return (f"<p>{self.title}; {plane.fixed}; rows {plane.down}, columns {plane.across}{more}</p>"
                 + html_table(rows, ["", *(f"{value:g}" for value in plane.x[:_MOST_SHOWN])], titled=True))
 
     def plot(self, axes: Any = None, *, at: int = 0) -> Any:
@@ -144,7 +153,7 @@ def sweep(*, noise_multiplier: Any, target_delta: float, sampling_probability: A
     shape = len(probabilities), len(noises), len(third)
     if math.prod(shape) > _MOST_POINTS:
         raise ValueError(f"The grid must have at most {_MOST_POINTS:,} points. Found {math.prod(shape):,}.")
-    if not certified:
+    if not validation.flag("certified", certified):
         warnings.warn(_ESTIMATES, NotAGuaranteeWarning, stacklevel=2)
     answers = np.empty((3 if certified else 1, math.prod(shape)))
     points = ((p, noise, count) for p, row in zip(probabilities, counts, strict=True) for noise in noises for count in row)

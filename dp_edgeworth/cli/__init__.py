@@ -74,7 +74,8 @@ def _as_json(given: Sequence[str]) -> bool:
 
 
 def _fail(as_json: bool, error: BaseException, code: int) -> None:
-    sentence = " ".join(str(error).split())[:500] or type(error).__name__
+    text = f"{error.filename}: {error.strerror}." if isinstance(error, OSError) and error.filename else str(error)
+    sentence = " ".join(text.split())[:500] or type(error).__name__
     write(f"dp-edgeworth: {sentence}\n", sys.stderr)
     if as_json:
         write(json.dumps({"error": sentence, "exit_code": code}) + "\n", sys.stdout)

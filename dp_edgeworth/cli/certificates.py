@@ -12,6 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth.analysis import certificates
 from dp_edgeworth.analysis.statement import PrivacyStatement
+from dp_edgeworth.analysis.statement_formats import line
 from dp_edgeworth.analysis.subject import of_groups, subject_of
 from dp_edgeworth.cli.inputs import subject, text
 from dp_edgeworth.cli.output import ANSWERED, answer, code
@@ -50,7 +51,8 @@ def state_verified(options: argparse.Namespace, statement: PrivacyStatement, ask
     certificate = certificates.certificate_of(event, relation, statement.quantity, statement.given, statement.interval, 5)
     result = certificates.verify(certificate)
     found, (claim, ends, checker) = _checked(certificate, result)
-    lines = [f"  {'verified':<14} {claim}:{ends}; {checker}", *(f"{'':17}{reason}" for reason in result.reasons if not result.proved)]
+    reasons = () if result.proved else result.reasons
+    lines = [line("verified", f"{claim}:{ends}; {checker}"), *(line("", reason) for reason in reasons)]
     plain = {**statement.to_dict(), "verification": found}
     answer(options, plain if data is None else {**data, "statement": plain}, "\n".join([f"{before}{statement}", *lines]))
     return code(statement.certified and result.proved)

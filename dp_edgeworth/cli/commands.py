@@ -49,8 +49,8 @@ def calibrate(options: argparse.Namespace) -> int:
     if options.target_delta is None:
         accountant = EdgeworthIntervalAccountant(relation).compose(event)
         data = {"solved_for": found, **values, "advantage": accountant.get_advantage(), "neighboring_relation": relation.name}
-        answer(options, data, f"{found} = {values[found]!r}\ncertified to be within {budget}: "
-               f"advantage <= {rounded_up(data['advantage'])} ({relation.name})")
+        answer(options, data, f"{found} = {values[found]!r}\ncertified to be within {budget} ({relation.name})\n"
+               f"advantage <= {rounded_up(data['advantage'])}")
         return ANSWERED
     claim = statement.epsilon_statement(event, options.target_delta, relation, tolerance=options.tolerance)
     before, data = f"{found} = {values[found]!r}\n", {"solved_for": found, **values}

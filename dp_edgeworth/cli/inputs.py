@@ -27,6 +27,14 @@ def relation(text: str) -> NeighboringRelation:
     return NeighboringRelation[name]
 
 
+def number(text: str) -> float:
+    """0.8, 1e-5 or inf."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number. Found {text!r}") from None
+
+
 def integer(text: str) -> int:
     """10000, 10_000 or 1e4: exactly an integer."""
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from dp_edgeworth.cli import certificates, commands
-from dp_edgeworth.cli.inputs import SEVERAL, integer, relation, several, several_integers
+from dp_edgeworth.cli.inputs import SEVERAL, integer, number, relation, several, several_integers
 from dp_edgeworth.version import __version__
 
 _DESCRIPTION = "Certified privacy accounting: statements, calibration, sweeps, event-tree analysis, curves and reports."
@@ -23,7 +25,19 @@ class _Parser(argparse.ArgumentParser):
     """One sentence instead of the whole usage, so that `--json` and the exit code are those of any bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise _UsageError(f"{message.rstrip('.')}. See {self.prog} --help.")
+        raise _UsageError(f"{message.rstrip('.')}.{_guess(message)} See {self.prog} --help.")
+
+
+def _guess(message: str) -> str:
+    """Which command or option may have been meant by one that argparse does not know."""
+    unknown = re.search(r"unrecognized arguments: (--[\w-]+)|argument COMMAND: invalid choice: '(\w+)", message)
+    if unknown is None:
+        return ""
+    name = unknown[1] or unknown[2]
+    known = {option for _, _, own in _COMMANDS.values() for option in own} if unknown[1] else set(_COMMANDS)
+    beginnings = {one[: len(name) + 1]: one for one in sorted(known)}  # options may be shortened
+    close = difflib.get_close_matches(name, beginnings, 1)
+    return f" Did you mean {beginnings[close[0]]}?" if close else ""
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
@@ -49,10 +63,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 _Options = dict[str, dict[str, Any]]
+_METAVARS: dict[Callable[[str], Any], str] = {number: "NUMBER", integer: "INTEGER", relation: "RELATION"}
 
 
-def _option(words: str, kind: Callable[[str], Any] = float, **settings: Any) -> dict[str, Any]:
-    return {"help": words, "type": kind, **settings}
+def _option(words: str, kind: Callable[[str], Any] = number, **settings: Any) -> dict[str, Any]:
+    return {"help": words, "type": kind, "metavar": _METAVARS.get(kind, "NUMBERS"), **settings}
 
 
 def _flag(words: str, **settings: Any) -> dict[str, Any]:
@@ -65,16 +80,16 @@ def _file(words: str, **settings: Any) -> dict[str, Any]:
 
 def _recipe(grid: bool = False) -> _Options:
     """Gaussian noise on Poisson samples; of a grid every number may be several."""
-    number, count, ending = (several, several_integers, f" ({SEVERAL})") if grid else (float, integer, "")
+    real, count, ending = (several, several_integers, f" ({SEVERAL})") if grid else (number, integer, "")
     return {
-        "--noise-multiplier": _option("standard deviation / sensitivity" + ending, number, required=grid),
-        "--sampling-probability": _option("of Poisson sampling" + ending, number),
+        "--noise-multiplier": _option("standard deviation / sensitivity" + ending, real, required=grid),
+        "--sampling-probability": _option("of Poisson sampling" + ending, real),
         "--batch-size": _option("instead: expected size of a Poisson sample" + ending, count),
         "--dataset-size": _option("number of records, with --batch-size", integer),
         "--steps": _option("how many, as 10000 or 1e4" + ending, count),
-        "--epochs": _option("instead of --steps: passes over the data" + ending, number),
+        "--epochs": _option("instead of --steps: passes over the data" + ending, real),
         "--neighboring-relation": _option("ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL, in any case; an accountant's "
-                                          "file has one", relation, metavar="RELATION"),
+                                          "file has one", relation),
         "--tolerance": _option("width of the certified interval aimed at (default 1e-6)"),
     }
 

@@ -49,10 +49,7 @@ def draw(result: Any, path: str | None) -> None:
     """Saves what `result.plot()` draws, where a path was given."""
     if not path:
         return
-    try:
-        axes = result.plot()
-    except ImportError as error:
-        raise ImportError("`--png` needs matplotlib, which is not installed: pip install 'dp-edgeworth[plot]'.") from error
+    axes = result.plot()
     figure = (axes[0] if isinstance(axes, tuple | list) else axes).figure
     figure.savefig(path, dpi=150)
     from matplotlib import pyplot

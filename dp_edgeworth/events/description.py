@@ -34,7 +34,7 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_SPECIAL: "one record replaced by a special one that has no effect (zeroed out)",
 }
 _POISSON = ("every batch is a fresh Poisson sample: each record enters it independently with the sampling probability "
-            "(for batches drawn otherwise see `compare_sampling`, `dp-edgeworth sampling`)")
+            "(dp-edgeworth sampling compares other ways to draw batches)")
 _FIXED = "every batch is a fresh uniform sample without replacement, of the size given"
 _TRUNCATED = "every batch is a fresh Poisson sample, cut at random to the truncated batch size"
 _ALLOCATED = "every epoch deals each record at random, independently of the others, into as many of the batches as the event says"
@@ -57,7 +57,8 @@ def label(event: dp_event.DpEvent, depth: int = 0) -> str:
     if isinstance(event, dp_event.ComposedDpEvent):
         return f"Composed({len(event.events)} events)"
     shown = [_value(value, depth) for value in parameters(event).values()]
-    return _shortened(kind(event).removesuffix("DpEvent") + (f"({', '.join(shown)})" if shown else ""))
+    name = "zCDP" if kind(event) == "ZCDpEvent" else kind(event).removesuffix("DpEvent")
+    return _shortened(name + (f"({', '.join(shown)})" if shown else ""))
 
 
 def parts(event: dp_event.DpEvent) -> list[str]:
@@ -109,20 +110,20 @@ def rounded_up(value: float, digits: int = 6) -> str:
     >>> rounded_up(10.0536348), rounded_up(1e-05), rounded_up(99999.97), rounded_up(0.0)
     ('10.0537', '1e-05', '100000', '0')
     """
-    text = f"{value:.{digits}g}"
-    if value <= 0.0 or not math.isfinite(value) or float(text) >= value:
-        return text
-    exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
-    return f"{float(text) + 10.0**exponent:.{digits}g}"
+    return _rounded(value, digits, 1.0)
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
     """The same, never above the value, for the lower end of an interval."""
+    return _rounded(value, digits, -1.0)
+
+
+def _rounded(value: float, digits: int, side: float) -> str:
     text = f"{value:.{digits}g}"
-    if value <= 0.0 or not math.isfinite(value) or float(text) <= value:
+    if value <= 0.0 or not math.isfinite(value) or side * float(text) >= side * value:
         return text
     exponent = int(f"{value:e}".partition("e")[2]) - digits + 1
-    return f"{float(text) - 10.0**exponent:.{digits}g}"
+    return f"{float(text) + side * 10.0**exponent:.{digits}g}"
 
 
 def relation_in_words(relation: NeighboringRelation) -> str:

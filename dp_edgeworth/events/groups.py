@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fractions
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +43,7 @@ def for_groups(event: dp_event.DpEvent, size: int) -> dp_event.DpEvent:
     SelfComposedDpEvent(event=ZCDpEvent(rho=0.04, xi=0.0), count=3)
     """
     k = validation.integer("size", size, 1)
-    if not isinstance(event, dp_event.DpEvent):
-        raise ValueError(f"`event` must be a `DpEvent`. Found {validation.shown(event)}.")
+    validation.of_kind("event", event, dp_event.DpEvent, "a `DpEvent`")
     return event if k == 1 else _grouped(event, k)
 
 
@@ -58,8 +58,14 @@ def _grouped(event: Any, k: int) -> dp_event.DpEvent:
     return _RULES[name](event, k)
 
 
-def _up(value: float) -> float:
-    return math.nextafter(value, math.inf) if 0.0 < value < math.inf else value
+def _times(value: float, factor: int) -> float:
+    """The product of a number >= 0, rounded up."""
+    if math.isinf(value):
+        return value
+    exact = fractions.Fraction(value) * factor
+    if exact > sys.float_info.max:
+        return math.inf
+    return float(exact) if float(exact) >= exact else math.nextafter(float(exact), math.inf)
 
 
 def _less_noise(event: Any, k: int) -> dp_event.DpEvent:
@@ -68,39 +74,42 @@ def _less_noise(event: Any, k: int) -> dp_event.DpEvent:
 
 
 def _more_sensitive(event: Any, k: int) -> dp_event.DpEvent:
-    sensitivity = event.sensitivity * k
-    return attr.evolve(event, sensitivity=sensitivity if isinstance(sensitivity, int) else _up(float(sensitivity)))
+    whole = isinstance(event.sensitivity, int)
+    return attr.evolve(event, sensitivity=event.sensitivity * k if whole else _times(float(event.sensitivity), k))
 
 
 def _longer_range(event: Any, k: int) -> dp_event.DpEvent:
-    return attr.evolve(event, epsilon=_up(validation.at_least_zero("epsilon", event.epsilon) * k))
+    return attr.evolve(event, epsilon=_times(validation.at_least_zero("epsilon", event.epsilon), k))
 
 
 def _zcdp(event: dp_event.ZCDpEvent, k: int) -> dp_event.DpEvent:
     if event.xi:
         raise ValueError(f"`xi` must be 0 for groups: nothing is known here otherwise. Found {validation.shown(event.xi)}.")
-    return attr.evolve(event, rho=_up(validation.at_least_zero("rho", event.rho) * k * k) if k & (k - 1) else event.rho * k * k)
+    return attr.evolve(event, rho=_times(validation.at_least_zero("rho", event.rho), k * k))
 
 
 def _growth(eps: float, k: int) -> float:
-    """1 + e^eps + ... + e^{(k-1) eps}, rounded up."""
-    if eps * k > 700.0:
+    """1 + e^eps + ... + e^{(k-1) eps} = (e^{k eps} - 1) / (e^eps - 1), rounded up."""
+    whole = _times(eps, k)  # the last bit of an exponent of 700 is 1e-13 of the power
+    if whole > 700.0:
         return math.inf
-    return (k if eps == 0.0 else math.expm1(k * eps) / math.expm1(eps)) * (1.0 + 1e-15 * (1.0 + k * eps))
+    return (k if eps == 0.0 else math.expm1(whole) / math.expm1(eps)) * (1.0 + 1e-15)
+
+
+def _grown(delta: float, eps: float, k: int) -> float:
+    return min(math.nextafter(delta * _growth(eps, k), math.inf), 1.0) if delta else 0.0
 
 
 def _epsilon_delta(event: Any, k: int) -> dp_event.DpEvent:
     eps, delta = validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta)
-    more = min(delta * _growth(eps, k), 1.0) if delta > 0.0 else 0.0
-    return attr.evolve(event, epsilon=_up(eps * k), delta=more)
+    return attr.evolve(event, epsilon=_times(eps, k), delta=_grown(delta, eps, k))
 
 
 def _profile(event: Any, k: int) -> dp_event.DpEvent:
     points = [(eps, delta) for eps, delta in zip(event.epsilons, event.deltas, strict=True) if eps >= 0.0]
     if not points:
         raise ValueError(f"`epsilons` must have one that is not negative for groups. Found {validation.shown(event.epsilons)}.")
-    deltas = [min(delta * _growth(eps, k), 1.0) if delta else 0.0 for eps, delta in points]
-    return type(event)([_up(eps * k) for eps, _ in points], deltas)
+    return type(event)([_times(eps, k) for eps, _ in points], [_grown(delta, eps, k) for eps, delta in points])
 
 
 def _sampled(event: dp_event.PoissonSampledDpEvent, k: int) -> dp_event.DpEvent:

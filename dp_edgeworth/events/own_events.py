@@ -11,8 +11,13 @@ convert to named tuples.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attr
 from dp_accounting import dp_event
+
+from dp_edgeworth import validation
 
 
 class _Name(str):
@@ -29,10 +34,21 @@ def _name(value: object) -> object:
     return _Name(value) if isinstance(value, str) else value
 
 
-def _sorted_pairs(parameters: object) -> tuple[tuple[str, float], ...]:
+def _sorted_pairs(parameters: Any) -> tuple[tuple[str, float], ...]:
     """Distribution parameters as sorted (name, value) pairs, so that equal events are equal."""
-    items = parameters.items() if isinstance(parameters, dict) else parameters
-    return tuple(sorted((str(name), value) for name, value in items))  # type: ignore[attr-defined]
+    items = parameters.items() if isinstance(parameters, Mapping) else parameters
+    try:
+        return tuple(sorted((str(name), value) for name, value in items))
+    except (TypeError, ValueError):
+        raise ValueError(f"`parameters` must be a mapping or (name, value) pairs. Found {validation.shown(parameters)}.") from None
+
+
+def _tuple(values: Any) -> Any:
+    """A sequence of numbers as a tuple, so that the event is a value; others are refused where the event is used."""
+    try:
+        return tuple(values)
+    except TypeError:
+        return values
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -63,22 +79,10 @@ class PllrMomentsDpEvent(dp_event.DpEvent):
         the fourth moment instead).
     """
 
-    x_cumulants: tuple[float, float, float, float] = attr.ib(converter=tuple)
-    y_cumulants: tuple[float, float, float, float] = attr.ib(converter=tuple)
+    x_cumulants: tuple[float, float, float, float] = attr.ib(converter=_tuple)
+    y_cumulants: tuple[float, float, float, float] = attr.ib(converter=_tuple)
     x_absolute_third: float | None = None
     y_absolute_third: float | None = None
-
-
-def _tuple(values: object) -> object:
-    """A sequence of numbers as a tuple, so that the event is a value; others are refused where the event is used."""
-    try:
-        return tuple(values)  # type: ignore[arg-type]
-    except TypeError:
-        return values
-
-
-def _optional_tuple(values: object) -> object:
-    return None if values is None else _tuple(values)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -100,7 +104,7 @@ class ProfileDpEvent(dp_event.DpEvent):
 
     epsilons: tuple[float, ...] = attr.ib(converter=_tuple)
     deltas: tuple[float, ...] = attr.ib(converter=_tuple)
-    lower_deltas: tuple[float, ...] | None = attr.ib(default=None, converter=_optional_tuple)
+    lower_deltas: tuple[float, ...] | None = attr.ib(default=None, converter=_tuple)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

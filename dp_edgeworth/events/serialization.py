@@ -27,6 +27,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from dp_edgeworth import validation
 from dp_edgeworth.events import batch_events
 from dp_edgeworth.events import own_events as our_events
 from dp_edgeworth.events.json_fields import (
@@ -93,7 +94,7 @@ def to_json(event: DpEvent, *, max_bytes: int = MAX_BYTES) -> str:
       EventFormatError: a class that is neither listed nor registered, a value that `from_json` would refuse
         or that JSON cannot hold exactly (NaN, Fraction(1, 3)), or an event that contains itself.
     """
-    writer = Writer(_classes(), max_bytes)
+    writer = Writer(_classes(), validation.integer("max_bytes", max_bytes, 1))
     try:
         within(".event", EVENT, event)
         return writer.written({**_HEADER, "event": event})
@@ -112,7 +113,7 @@ def from_json(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> DpEvent:
       EventFormatError: for example
         "$.event.events[3].event.noise_multiplier: must be a number >= 0. Found -1."
     """
-    return _read(text, _HEADER, _event_of, max_bytes)
+    return _read(text, _HEADER, _event_of, validation.integer("max_bytes", max_bytes, 1))
 
 
 def accountant_to_json(name: str, relation: NeighboringRelation, settings: Mapping[str, Any], ledger: DpEvent) -> str:

@@ -205,7 +205,7 @@ def reverse(pllr: Pllr) -> Pllr: ...
 def reverse(pllr: Leaf) -> Leaf: ...
 def reverse(pllr: Leaf) -> Leaf:
     """(Q, P), simplified where the pair is its own mirror image or was reversed before."""
-    if pllr.mirror:
+    if validation.of_kind("pllr", pllr, Leaf, "a `Pllr`").mirror:
         return pllr
     if isinstance(pllr, Bracket):
         return dataclasses.replace(pllr, pair=pllr.pair and reverse(pllr.pair), members=tuple(map(reverse, pllr.members)))
@@ -221,6 +221,7 @@ def subsample(pllr: Leaf, probability: float) -> Leaf: ...
 def subsample(pllr: Leaf, probability: float) -> Leaf:
     """(P, (1-p) P + p Q), 0 < p <= 1; p = 1 changes nothing."""
     probability = validation.positive("probability", validation.probability("probability", probability))
+    validation.of_kind("pllr", pllr, Leaf, "a `Pllr`")
     return pllr if probability == 1.0 else on_both_sides(lambda pairs: Subsampled(pairs[0], probability), [pllr])
 
 

@@ -135,7 +135,7 @@ def may_be_ordered(small, large):
 # properties --------------------------------------------------------------------------------------------------------
 
 
-@examples(60)
+@examples(40)
 @given(settings_of_a_tree, deltas, epsilons)
 def test_answers_are_intervals(setting, delta, epsilon):
     accountant = asked(*setting)

@@ -1,5 +1,6 @@
 """Events that stand for a class of mechanisms: what dominates it bounds from above, a member from below."""
 
+import bisect
 import json
 import math
 
@@ -81,7 +82,8 @@ def test_a_composition_is_not_taken_for_its_dominating_pair_from_below():
     line = {"c": 1.0, "high": 12.0, "last": 3000, "step": 0.2, "tau": 0.01}
     pair = {"type": "SelfComposedDpEvent", "count": 4, "event": {"type": "LaplaceDpEvent", "noise_multiplier": 4 / 3}}
     ends = {"given": "2", "quantity": "delta", "remove": line, "remove member": line}
-    known = next(d for d in (k / 1000 for k in range(200, 0, -1)) if verdicts(pair, str(d), "1", **ends)[0] == "proved")
+    deltas = [k / 1000 for k in range(200, 0, -1)]  # the largest of those that the pair is proved to exceed
+    known = deltas[bisect.bisect_left(deltas, True, key=lambda delta: verdicts(pair, str(delta), "1", **ends)[0] == "proved")]
     assert verdicts(event, str(known), "1", **ends)[0] == "undecided"
     assert verdicts(event, str(known / 4), str(known + 0.002), **ends) == ("proved", "proved")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import itertools
 import math
 
@@ -123,3 +124,20 @@ def test_the_growth_of_a_profile_is_rounded_up(eps: float, k: int) -> None:
     """e^{k eps} is off by k eps units in the last place of k eps, not by one."""
     with mpmath.workdps(40):
         assert groups._growth(eps, k) >= sum(mpmath.exp(i * mpmath.mpf(eps)) for i in range(k))
+
+
+@pytest.mark.parametrize(("eps", "size"), [(0.0999, 7001), (0.7, 997), (1e-3, 690_001), (3.3333, 209)])
+def test_the_group_formula_is_rounded_up(eps, size):
+    """Against 60 digits: the last bit of an exponent near 700 is 1e-13 of the delta."""
+    with mpmath.workdps(60):
+        exact = mpmath.mpf(1e-310) * mpmath.expm1(mpmath.mpf(eps) * size) / mpmath.expm1(mpmath.mpf(eps))
+        found = for_groups(ProfileDpEvent([eps], [1e-310]), size)
+        assert found.epsilons[0] >= mpmath.mpf(eps) * size
+        assert exact <= found.deltas[0] <= exact * (1 + mpmath.mpf(1e-12))
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.7, 1 / 3, 2.0])
+@pytest.mark.parametrize("size", [2, 3, 7, 97, 10**9 + 7])
+def test_products_are_rounded_up_to_the_next_number(rho, size):
+    exact, found = fractions.Fraction(rho) * size**2, for_groups(dpa.ZCDpEvent(rho), size).rho
+    assert math.nextafter(found, 0.0) < exact <= found

@@ -327,9 +327,9 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
 
 
 def test_statements_name_the_scheme() -> None:
-    assert "compare_sampling" in str(dp_edgeworth.epsilon_statement(dpa.PoissonSampledDpEvent(0.1, GAUSSIAN(1.0)), 1e-5))
+    assert "dp-edgeworth sampling" in str(dp_edgeworth.epsilon_statement(dpa.PoissonSampledDpEvent(0.1, GAUSSIAN(1.0)), 1e-5))
     assert "deals each record" in str(dp_edgeworth.epsilon_statement(allocation(1.0, 10), 1e-5))
-    shuffled = str(dp_edgeworth.epsilon_statement(ShuffledBatchesDpEvent(GAUSSIAN(1.0), 10), 1e-5, RS))
+    shuffled = dp_edgeworth.epsilon_statement(ShuffledBatchesDpEvent(GAUSSIAN(1.0), 10), 1e-5, RS).to_json()
     assert "no tight analysis is known" in shuffled and "as most data loaders do" not in shuffled
 
 

@@ -63,8 +63,11 @@ def register_mechanism(event_class: type[dp_event.DpEvent], *, samplable: bool =
       A decorator for a function (event, neighboring_relation) -> `Pllr` (its reverse is then the other direction) or
       `Directions`. It should raise ValueError for bad parameters.
     """
+    if not (isinstance(event_class, type) and issubclass(event_class, dp_event.DpEvent)):
+        raise ValueError(f"`event_class` must be a subclass of `DpEvent`. Found {validation.shown(event_class)}.")
+
     def register(function: _M) -> _M:
-        _pair.register(event_class)(function)
+        _pair.register(event_class)(validation.of_kind("function", function, Callable, "a function"))
         (_SAMPLABLE.add if samplable else _SAMPLABLE.discard)(event_class)
         _cached_directions.cache_clear()
         if not event_class.__module__.startswith(("dp_accounting", "dp_edgeworth")):
