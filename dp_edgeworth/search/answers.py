@@ -26,7 +26,7 @@ from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
-_NEAR_TOP = 1e-9
+_NEAR_TOP, _UNSEEN = 1e-9, 7.0  # digits (base e) by which losses are rarer than a delta that they hardly matter for
 _MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
 
 
@@ -34,8 +34,9 @@ def reach(directions: Sequence[Composition], delta: float) -> float:
     """About the epsilon at which delta(epsilon) is `delta`, or larger; any number will do."""
     found = [0.0]
     for composition in directions:
-        question = EpsilonOf(np.array([delta]), 1.0)
-        place, most = question.place(composition, composition, 0), float(question.begin(composition).upper[0])
+        question, log_delta = EpsilonOf(np.array([delta]), 1.0), math.log(max(delta, 1e-300))
+        kept = composition.truncated(log_delta - _UNSEEN) if composition.has_tail else composition
+        place, most = question.place(kept, composition, 0), float(question.begin(composition).upper[0])
         found.append(most if place is None else min(1.05 * place.epsilon + 1.0 / max(place.slope, 1.0), most))
     return max(found)
 
