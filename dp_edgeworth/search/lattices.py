@@ -84,7 +84,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
             if leaves is None:
                 break
             if finer <= _BLIND:  # that was it, and not the step
-                step = leaves.step
+                step, finer = leaves.step, math.inf
                 continue
         # neither how long periods must be nor where losses are depends on the step
         lengths = [leaves.step * len(part.masses) for part, _ in leaves.above] + [level.period for level in levels(leaves)]
