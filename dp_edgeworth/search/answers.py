@@ -27,6 +27,7 @@ from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP, _UNSEEN = 1e-9, 7.0  # digits (base e) by which losses are rarer than a delta that they hardly matter for
+_FEW_USES = 64  # a large loss of one of them carries delta: all other large ones are in the way
 _MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
 
 
@@ -35,7 +36,8 @@ def reach(directions: Sequence[Composition], delta: float) -> float:
     found = [0.0]
     for composition in directions:
         question, log_delta = EpsilonOf(np.array([delta]), 1.0), math.log(max(delta, 1e-300))
-        kept = composition.truncated(log_delta - _UNSEEN) if composition.has_tail else composition
+        few = composition.has_tail and composition.total <= _FEW_USES
+        kept = composition.truncated(log_delta - _UNSEEN) if few else composition
         place, most = question.place(kept, composition, 0), float(question.begin(composition).upper[0])
         found.append(most if place is None else min(1.05 * place.epsilon + 1.0 / max(place.slope, 1.0), most))
     return max(found)

@@ -22,7 +22,7 @@ from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import Question
 from dp_edgeworth.sums.composition import Composition
 
-_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 13, 1 << 18, 5
+_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 14, 1 << 18, 5
 _LEVELS_APART = 10.0  # digits (base e) of delta that one tilt serves
 _RESERVE = 5.0  # of them to spare where one tilt serves more than one target
 _LARGE_LEVELS = (-0.7, -2.0, -4.0, -6.0, -9.0, -13.0, -18.0)
@@ -60,21 +60,22 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
     step = max(_first_step(place, question.tolerance) for place in places)
     known = [curve.leaves.step for curve in problem.made if isinstance(curve, RoundedLattice)]
-    if known:  # for another question
+    if known and _finer(question, found, floor) < _BLIND:  # another question left answers that are nearly narrow
         step = min(step, min(known) / max(_SPARE * _finer(question, found, floor), 1.0))
-    finer = math.inf
+    finer, levels = math.inf, None
 
     def rounded(step: float) -> RoundedLeaves | None:
         return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(_floor_of_losses, places)))
 
-    def levels(leaves: RoundedLeaves) -> list[_Level]:
+    def planned(leaves: RoundedLeaves) -> list[_Level]:
         return [_level(leaves, place, question.tolerance, reserve) for place in places]
 
     for _ in range(_MOST_PASSES):
         leaves = rounded(step)
         if leaves is None:
             break
-        last, (found, finer) = finer, _pass(problem, question, found, floor, levels(leaves), leaves)
+        levels = levels or planned(leaves)
+        last, (found, finer) = finer, _pass(problem, question, found, floor, levels, leaves)
         if not 1.0 < finer < _STUCK * last:
             break
         places = [_closer(problem, question, found, floor, place) for place in places]
@@ -84,10 +85,10 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
             if leaves is None:
                 break
             if finer <= _BLIND:  # that was it, and not the step
-                step, finer = leaves.step, math.inf
+                step, finer, levels = leaves.step, math.inf, None
                 continue
-        # neither how long periods must be nor where losses are depends on the step
-        lengths = [leaves.step * len(part.masses) for part, _ in leaves.above] + [level.period for level in levels(leaves)]
+        levels = planned(leaves)  # neither how long periods must be nor where losses are depends on the step
+        lengths = [leaves.step * len(part.masses) for part, _ in leaves.above] + [level.period for level in levels]
         step = max(leaves.step / (_SPARE * finer), max(lengths) / _LONGEST)  # alignment and periods take a little
         if step > leaves.step / _SPARE:
             break

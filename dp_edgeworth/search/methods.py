@@ -254,7 +254,7 @@ TABLE = (
     Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
     Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True), dear=True),
     Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible, dear=True),
-    Method("Chernoff", _always, _chernoff),
+    Method("Chernoff", _always, _chernoff, dear=True),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
 _NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
