@@ -28,6 +28,7 @@ from dp_edgeworth.sums.composition import Composition
 
 _NEAR_TOP, _UNSEEN = 1e-9, 7.0  # digits (base e) by which losses are rarer than a delta that they hardly matter for
 _FEW_USES = 64  # a large loss of one of them carries delta: all other large ones are in the way
+_COARSE = 5.0  # steps that are so much coarser than others say nothing new
 _MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
 
 
@@ -104,6 +105,8 @@ def knots(directions: Sequence[Composition], high: float, memory: Memory) -> lis
 def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
     """The smallest upper bound of delta that the quick curves of a direction know."""
     curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored)]
+    finest = min((curve.leaves.step for curve in curves if isinstance(curve, RoundedLattice)), default=0.0)
+    curves = [curve for curve in curves if not (isinstance(curve, RoundedLattice) and curve.leaves.step > _COARSE * finest)]
     bounds = [proved_deltas(curve, composition, epsilons).upper for curve in curves[-_MOST_CURVES:]]
     return np.min([*bounds, DeltaAt(epsilons, 1.0).begin(composition).upper], axis=0)
 

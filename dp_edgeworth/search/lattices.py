@@ -58,10 +58,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         return found
     log_tail = _log_tail(problem, question, found, floor, places)
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
-    step = max(_first_step(place, question.tolerance) for place in places)
-    known = [curve.leaves.step for curve in problem.made if isinstance(curve, RoundedLattice)]
-    if known and _finer(question, found, floor) < _BLIND:  # another question left answers that are nearly narrow
-        step = min(step, min(known) / max(_SPARE * _finer(question, found, floor), 1.0))
+    step = _start(problem, question, found, floor, places)
     finer, levels = math.inf, None
 
     def rounded(step: float) -> RoundedLeaves | None:
@@ -93,6 +90,13 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         if step > leaves.step / _SPARE:
             break
     return found
+
+
+def _start(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
+    """The step to begin with: by the losses, or finer than one that another question had, if its answers are nearly narrow here."""
+    step = max(_first_step(place, question.tolerance) for place in places)
+    known, finer = [curve.leaves.step for curve in problem.made if isinstance(curve, RoundedLattice)], _finer(question, found, floor)
+    return min(step, min(known) / max(_SPARE * finer, 1.0)) if known and finer < _BLIND else step
 
 
 def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
