@@ -96,7 +96,9 @@ def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, st
     points = min(_INVERTED, _MOST_MASSES // len(normals.shifts)) if isinstance(cuts, np.ndarray) else count + 1
     edges = np.linspace(first, top + reach, points)
     if isinstance(cuts, np.ndarray):
-        edges = np.unique(np.concatenate([edges[[0, -1]], np.interp(cuts, normals.loss(edges), edges)]))
+        inside = np.maximum.accumulate(np.interp(cuts, normals.loss(edges), edges))
+        edges = np.concatenate([edges[:1], inside, edges[-1:]])
+        edges = edges[np.diff(edges, prepend=-np.inf) > 0.0]
     x, loss = np.append(edges, np.inf), np.append(normals.loss(edges), np.inf)
     if start is None:
         x, loss = np.append(-np.inf, x), np.append(-np.inf, loss)

@@ -31,6 +31,8 @@ def epsilon_bounds(composition: Composition, deltas: np.ndarray) -> Proved:
     if math.isinf(composition.gaussian_variance):  # beyond all floats
         unknown = np.where(deltas >= 1.0, 0.0, math.inf)
         return Proved.of(np.zeros(count), unknown, unknown, _NAME)
+    if composition.finite_supremum == math.inf and not composition.infinite_mass and ((deltas > 0.0) & (deltas < 1.0)).all():
+        return Proved.of(np.zeros(count), np.full(count, math.inf), np.full(count, math.inf), _NAME)
     infinite, margin = composition.infinite_mass, composition.infinite_mass_margin
     most, finite_most = (max(_moved(t, composition.supremum_error), 0.0) for t in (composition.supremum, composition.finite_supremum))
     least = max(_moved(composition.supremum, -composition.supremum_error), 0.0)

@@ -36,6 +36,8 @@ from dp_edgeworth.sums.blocks import Block
 from dp_edgeworth.sums.characteristic import log_characteristic
 from dp_edgeworth.sums.composition import Composition, rule_error
 
+_FURTHEST = 1e13  # lattice points
+
 
 @dataclasses.dataclass(frozen=True)
 class LatticeContour(Curve):
@@ -67,6 +69,22 @@ class LatticeContour(Curve):
         upper = self._at(eps - sign * self.shift)[2]
         lower = self._at(eps + sign * self.shift)[0]
         return LogBounds(lower, np.clip(middle, lower, upper), upper, slope)
+
+    def light(self, epsilon: float) -> tuple[float, float]:
+        """About log G and its slope, off two numbers of the tables."""
+        place = (epsilon - self.origin) / self.spacing
+        if not abs(place) < _FURTHEST:
+            return math.nan, math.nan
+        k = math.floor(place) + 1
+        y = self.origin + self.spacing * k
+        theta = min(max(y - epsilon, 0.0), self.spacing)
+        first, second = (max(float(table[k % self.size]), 0.0) for table in (self.first, self.second))
+        share = -math.expm1(-theta) if self.tilt > 0 else math.exp(-theta)
+        total = first * math.exp(-abs(self.tilt) * self.spacing) + share * second
+        if total == 0.0:
+            return -math.inf, -self.tilt
+        slope = second * math.exp(-theta) / total
+        return self.log_mgf - self.tilt * y + math.log(total), -slope if self.tilt > 0 else min(slope, 1.0)
 
     def _at(self, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """log of lower bound, estimate and upper bound of G on the lattice, and d log G / d eps."""

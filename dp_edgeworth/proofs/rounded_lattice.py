@@ -37,6 +37,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +54,6 @@ _ROOM = 1e-9  # rounding of the bounds of tails and copies, generously
 _GRID, _FURTHEST = 64, 1e13  # heights; steps
 _LARGEST_COUNT = 1e12  # m (eta + 8 ulp) is far below 1
 _UNDERFLOW = 1e-250  # far more than what is lost where kernels, powers and weights are no floats
-
-Logs = tuple[np.ndarray, np.ndarray, np.ndarray]  # of a lower bound, an estimate, an upper bound
 
 
 class Tail(NamedTuple):
@@ -124,13 +123,26 @@ class LatticeSum:
     tail: Tail | None
 
     @np.errstate(over="ignore", invalid="ignore")  # where no float is a lattice point
-    def bounds(self, epsilons: np.ndarray) -> LogBounds:
-        """The theorem at every epsilon; without a tail nothing from below."""
-        shift = self.shift + 8.0 * EPSILON * (np.abs(epsilons) + abs(self.origin))
-        _, middle, _, slope = self._at(epsilons)
-        upper = self._at(epsilons - shift)[2]
-        lower = self._at(epsilons + shift)[0] if self.tail is not None else np.full(len(epsilons), -np.inf)
-        return LogBounds(lower, middle, upper, slope)
+    def upper(self, epsilons: np.ndarray) -> np.ndarray:
+        """The theorem at every epsilon."""
+        known, value, *_ = self._at(epsilons - self._off(epsilons), self._most)
+        return np.where(known, value, np.inf)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def lower(self, epsilons: np.ndarray) -> np.ndarray:
+        """The theorem from below, which needs a tail."""
+        known, value, *_ = self._at(epsilons + self._off(epsilons), self._least)
+        return np.where(known, value, -np.inf)
+
+    def estimate(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the table says without errors; d log G / d eps."""
+        _, value, here, there, theta = self._at(epsilons, self._middle)
+        with np.errstate(invalid="ignore", over="ignore"):
+            slope = np.exp(theta) / math.expm1(self.step) * (np.exp(there - value) - np.exp(here - value))
+        return value, np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
+
+    def _off(self, epsilons: np.ndarray) -> np.ndarray:
+        return np.asarray(self.shift + 8.0 * EPSILON * (np.abs(epsilons) + abs(self.origin)))
 
     def light(self, epsilon: float) -> tuple[float, float]:
         """About log G and its slope; NaN where the table is not positive."""
@@ -148,42 +160,51 @@ class LatticeSum:
         base = self.log_mgf - self.tilt * (self.origin + self.step * number)
         return base + math.log(total), math.exp(theta) / math.expm1(self.step) * (there - here) / total
 
-    def _at(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """G is linear in e^eps between lattice points. Last d log G / d eps."""
-        with np.errstate(invalid="ignore"):
+    def _at(self, epsilons: np.ndarray, knots: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Where floats are lattice points; log G, linear in e^eps between its knots there; these two, and how far from the first."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             place = (epsilons - self.origin) / self.step
             known = np.abs(place) < _FURTHEST  # beyond, floats are no lattice points any more: nothing is proved
             number = np.floor(np.where(known, place, 0.0))
             theta = np.clip(np.where(known, epsilons - (self.origin + self.step * number), 0.0), 0.0, self.step)
-        here, there = self._knots(number), self._knots(number + 1.0)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            here, there = knots(number), knots(number + 1.0)
             mine = np.log(-np.expm1(theta - self.step)) - math.log(-math.expm1(-self.step))
             theirs = np.log(np.expm1(theta)) - math.log(math.expm1(self.step))
-            lower, middle, upper = (np.logaddexp(a + mine, b + theirs) for a, b in zip(here, there, strict=True))
-            slope = np.exp(theta) / math.expm1(self.step) * (np.exp(there[1] - middle) - np.exp(here[1] - middle))
-        lower, upper = np.where(known, lower, -np.inf), np.where(known, upper, np.inf)
-        return lower, middle, upper, np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt)
+            return known, np.logaddexp(here + mine, there + theirs), here, there, theta
 
-    def _knots(self, numbers: np.ndarray) -> Logs:
-        """At the lattice points with these numbers."""
-        points = len(self.table)
-        period = self.step * points
-        height = self.step * numbers
-        base = self.log_mgf - self.tilt * (self.origin + height)
-        off = self.log_mgf_error + 4.0 * EPSILON * (abs(self.log_mgf) + self.tilt * (abs(self.origin) + np.abs(height)))
-        values = self.table[np.mod(numbers, points).astype(np.int64)]
+    def _values(self, numbers: np.ndarray) -> np.ndarray:
+        """The table at the lattice points with these numbers."""
+        return self.table[np.mod(numbers, len(self.table)).astype(np.int64)]
+
+    def _base(self, numbers: np.ndarray) -> np.ndarray:
+        return np.asarray(self.log_mgf - self.tilt * (self.origin + self.step * numbers))
+
+    def _error(self, numbers: np.ndarray) -> np.ndarray:
+        """Of the base."""
+        far = abs(self.origin) + np.abs(self.step * numbers)
+        return np.asarray(self.log_mgf_error + 4.0 * EPSILON * (abs(self.log_mgf) + self.tilt * far))
+
+    def _middle(self, numbers: np.ndarray) -> np.ndarray:
+        return np.asarray(self._base(numbers) + np.log(np.maximum(self._values(numbers), 0.0)))
+
+    def _most(self, numbers: np.ndarray) -> np.ndarray:
+        """A table that is negative beyond its error has one that was not charged: then nothing is proved."""
+        values = self._values(numbers)
+        upper = self._base(numbers) + self._error(numbers) + np.log(np.maximum(values + self.error, 0.0))
+        return np.where(values >= -self.error, upper, np.inf)
+
+    def _least(self, numbers: np.ndarray) -> np.ndarray:
+        """Less what copies add from both sides."""
+        if self.tail is None:
+            return np.full(len(numbers), -np.inf)
+        values, period = self._values(numbers), self.step * len(self.table)
         copies = math.log(-math.expm1(-max(self.tilt * period, 1e-300)))
-        with np.errstate(divide="ignore", invalid="ignore", under="ignore", over="ignore"):
-            # A table that is negative beyond its error has one that was not charged: then nothing is proved.
-            upper = np.where(values >= -self.error, base + off + np.log(np.maximum(values + self.error, 0.0)), np.inf)
-            middle = base + np.log(np.maximum(values, 0.0))
-            if self.tail is None:
-                return middle, middle, upper
+        with np.errstate(under="ignore"):
             most = math.exp(float(log_kappa(np.array(self.tilt)))) + 1.0 / (period * self.tilt * (self.tilt + 1.0))
-            right = most * np.exp(self.tail.log_beyond(height + period)) * (1.0 + _ROOM)
-            lower = base - off + np.log(np.maximum(values - self.error - right, 0.0))
+            right = most * np.exp(self.tail.log_beyond(self.step * numbers + period)) * (1.0 + _ROOM)
+            lower = self._base(numbers) - self._error(numbers) + np.log(np.maximum(values - self.error - right, 0.0))
             lower = lower + np.log1p(-np.exp(np.minimum(-self.tilt * period - copies + _ROOM - lower, 0.0)))
-        return np.where(np.isnan(lower) | (values < -self.error), -np.inf, lower), middle, upper
+        return np.where(np.isnan(lower) | (values < -self.error), -np.inf, lower)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,14 +227,14 @@ class RoundedLattice(Curve):
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         eps = np.atleast_1d(np.asarray(epsilons, float))
-        up, down = self.above.bounds(eps), self.below.bounds(eps)
         off, log_infinite = self.leaves.log_error, self.leaves.log_infinite
-        upper, lower = np.logaddexp(up.upper + off, log_infinite), down.lower - off
+        upper, lower = np.logaddexp(self.above.upper(eps) + off, log_infinite), self.below.lower(eps) - off
+        (up, slope), (down, _) = self.above.estimate(eps), self.below.estimate(eps)
         with np.errstate(invalid="ignore"):
             # rounding up spreads a loss by a^2 / 6, rounding down takes a^2 / 12 away
-            middle = np.where(np.isfinite(down.estimate), (up.estimate + 2.0 * down.estimate) / 3.0, up.estimate)
+            middle = np.where(np.isfinite(down), (up + 2.0 * down) / 3.0, up)
         lower = np.minimum(lower, upper)
-        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper, up.slope)
+        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper, slope)
 
     def knots(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
         """Epsilons from low to high between which a bound from below is linear in e^eps; where to ask `bounds` for its values there.

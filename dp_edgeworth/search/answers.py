@@ -26,7 +26,9 @@ from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
 from dp_edgeworth.sums.composition import Composition
 
-_NEAR_TOP = 1e-9
+_NEAR_TOP, _UNSEEN = 1e-9, 7.0  # digits (base e) by which losses are rarer than a delta that they hardly matter for
+_FEW_USES = 64  # a large loss of one of them carries delta: all other large ones are in the way
+_COARSE = 5.0  # steps that are so much coarser than others say nothing new
 _MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
 
 
@@ -34,8 +36,10 @@ def reach(directions: Sequence[Composition], delta: float) -> float:
     """About the epsilon at which delta(epsilon) is `delta`, or larger; any number will do."""
     found = [0.0]
     for composition in directions:
-        question = EpsilonOf(np.array([delta]), 1.0)
-        place, most = question.place(composition, composition, 0), float(question.begin(composition).upper[0])
+        question, log_delta = EpsilonOf(np.array([delta]), 1.0), math.log(max(delta, 1e-300))
+        few = composition.has_tail and composition.total <= _FEW_USES
+        kept = composition.truncated(log_delta - _UNSEEN) if few else composition
+        place, most = question.place(kept, composition, 0), float(question.begin(composition).upper[0])
         found.append(most if place is None else min(1.05 * place.epsilon + 1.0 / max(place.slope, 1.0), most))
     return max(found)
 
@@ -101,6 +105,8 @@ def knots(directions: Sequence[Composition], high: float, memory: Memory) -> lis
 def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
     """The smallest upper bound of delta that the quick curves of a direction know."""
     curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored)]
+    finest = min((curve.leaves.step for curve in curves if isinstance(curve, RoundedLattice)), default=0.0)
+    curves = [curve for curve in curves if not (isinstance(curve, RoundedLattice) and curve.leaves.step > _COARSE * finest)]
     bounds = [proved_deltas(curve, composition, epsilons).upper for curve in curves[-_MOST_CURVES:]]
     return np.min([*bounds, DeltaAt(epsilons, 1.0).begin(composition).upper], axis=0)
 

@@ -23,6 +23,7 @@ _MOST_MOVES = 14
 _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
 _GRAIN = 2.0**52
 _SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
+_LEAST_LOG, _STEEP, _FEW_LEAVES = -700.0, 16.0, 64
 _STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
 
 
@@ -48,7 +49,7 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     variance = float(start.variance[0])
     if not 1e-290 < variance < 1e290:
         return None
-    first = 1.0 / (1.0 + math.sqrt(variance)) if complement else math.sqrt(-2.0 * min(log_g, -1e-3) / variance)
+    first = 1.0 / (1.0 + math.sqrt(variance)) if complement else _normal_tilt(composition, variance, log_g)
 
     def move(rungs: Rungs) -> int:
         values = normal_logs(rungs) if complement else _log_bounds(rungs)
@@ -111,8 +112,23 @@ def rough_tilts(composition: Composition, log_g: float, epsilon: float) -> np.nd
     mean, variance = float(start.mean[0]), float(start.variance[0])
     if not (1e-20 < variance < 1e20 and math.isfinite(mean) and math.isfinite(log_g)):  # delta may be the infinite mass itself
         return None
-    tilt = max(math.sqrt(-2.0 * min(log_g, -1e-3) / variance), (epsilon - mean) / variance)
+    tilt = max(_normal_tilt(composition, variance, log_g), _not_too_steep(composition, (epsilon - mean) / variance, log_g))
     return _positive(_STEPS_PER_OCTAVE * round(math.log2(tilt)))
+
+
+def _normal_tilt(composition: Composition, variance: float, log_g: float) -> float:
+    """The saddle point of a normal law of this variance, if that is not too steep."""
+    return _not_too_steep(composition, math.sqrt(-2.0 * min(log_g, -1e-3) / variance), log_g)
+
+
+def _not_too_steep(composition: Composition, tilt: float, log_g: float) -> float:
+    """A steep tilt, or that of a normal loss as large as the largest one of few leaves, times 4, which a ladder reaches down from: few
+    uses of what rarely loses much have a small variance and yet a small saddle point, and rules for steep tilts are dear.
+    """
+    if tilt < _STEEP or composition.leaf_count > _FEW_LEAVES:
+        return tilt
+    most = max(pllr.largest_kept(max(min(log_g, -1.0), _LEAST_LOG)) for pllr in composition.counts)
+    return min(tilt, -8.0 * min(log_g, -1e-3) / most) if 0.0 < most < math.inf else tilt
 
 
 def _moved_ladder(composition: Composition, first: float, complement: bool,

@@ -13,28 +13,31 @@ import numpy as np
 from scipy import fft
 
 from dp_edgeworth.losses.rules import RuleTooLargeError
+from dp_edgeworth.proofs import reduction
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.rounded_lattice import Tilted, rounded_lattice, tail
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice, Tilted, rounded_lattice, tail
 from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves, rounded_leaves
 from dp_edgeworth.search.ladder import Place, place_of_delta
-from dp_edgeworth.search.problem import Problem, without_rare
+from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import Question
 from dp_edgeworth.sums.composition import Composition
 
-_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 15, 1 << 17, 5
+_FIRST_POINTS, _FEW_POINTS, _MOST_POINTS, _MOST_PASSES = 1 << 12, 1 << 14, 1 << 18, 5
 _LEVELS_APART = 10.0  # digits (base e) of delta that one tilt serves
 _RESERVE = 5.0  # of them to spare where one tilt serves more than one target
 _LARGE_LEVELS = (-0.7, -2.0, -4.0, -6.0, -9.0, -13.0, -18.0)
 _LIGHT = 1e-7  # of the smallest delta may go to losses without a bound
 _FINEST, _COARSEST = 1e-12, 1e-5  # relative accuracy of G that periods are made for
 _MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; where widths say nothing; a little more than they say
+_LONGEST = _MOST_POINTS / 1.1
 _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
 _PROBES = 5  # targets whose places are looked at
 _LIGHTER = 3.0  # digits (base e) by which tails must be lighter to be looked at again
-_STUCK, _MOVED = 0.9, 0.03  # what finer steps must gain at least; by how much a guess of epsilon may be off
-_FAR, _LEAST_LOG = 40.0, -1500.0  # deviations; deltas below are not read off lattices
+_STUCK = 0.9  # what finer steps must gain at least
+_LEAST_LOG, _LEAST_LOG_OF_MANY = -1500.0, -70.0  # deltas below are not read off lattices
+_MOST_GUESSES = 5
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
 
@@ -49,48 +52,72 @@ class _Level(NamedTuple):
 
 def read_off_lattices(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
     """Finer and finer lattices until all targets are narrow, or as fine as is allowed."""
-    places = _places(problem, question, found, question.open(found, floor))
+    left = question.worthy(found, floor)
+    places = _places(problem, question, found, left) if len(left) else []
     if not places:
         return found
     log_tail = _log_tail(problem, question, found, floor, places)
-    tops = [max(pllr.largest_kept(log_tail), 0.0) * count for pllr, count in problem.rest.counts.items()]
-    floor_of_losses = -1.01 * math.fsum(tops) - math.sqrt(problem.rest.gaussian_variance) * _FAR  # whatever else comes, below epsilon 0
     reserve = _RESERVE if len(question.targets) > 1 else 0.0
-    step, last = max(_first_step(place, question.tolerance) for place in places), math.inf
+    step = _start(problem, question, found, floor, places)
+    finer, levels = math.inf, None
+
+    def rounded(step: float) -> RoundedLeaves | None:
+        return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(_floor_of_losses, places)))
+
+    def planned(leaves: RoundedLeaves) -> list[_Level]:
+        return [_level(leaves, place, question.tolerance, reserve) for place in places]
+
     for _ in range(_MOST_PASSES):
-        leaves = _leaves(problem.rest, _aligned(problem.rest, step), log_tail, floor_of_losses)
+        leaves = rounded(step)
         if leaves is None:
             break
-        levels = [_level(leaves, place, question.tolerance, reserve) for place in places]
-        usable = [level for level in levels if level.period <= _MOST_POINTS * leaves.step
-                  and leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) < _COARSE]
-        found, finer = _pass(problem, question, found, floor, usable, leaves)
-        most = _MOST_POINTS * leaves.step / max([level.period for level in usable], default=math.inf) if usable else _BLIND
-        if not 1.0 < finer < _STUCK * last or most < _SPARE:
+        levels = levels or planned(leaves)
+        last, (found, finer) = finer, _pass(problem, question, found, floor, levels, leaves)
+        if not 1.0 < finer < _STUCK * last:
             break
-        guesses = places
-        if len(places) == 1:
-            places = [_closer(problem, question, found, floor, place) for place in places]
+        places = [_closer(problem, question, found, floor, place) for place in places]
         enough, log_tail = log_tail, _log_tail(problem, question, found, floor, places)
-        if log_tail > enough - _LIGHTER and all(abs(a.epsilon - b.epsilon) <= _MOVED * b.epsilon
-                                                for a, b in zip(guesses, places, strict=True)):
-            step, last = leaves.step / min(_SPARE * finer, most / _SPARE), finer  # alignment and the next period take a little
-        else:  # it was not the step: epsilon or delta had not been where they were looked for
-            step = leaves.step
+        if log_tail < enough - _LIGHTER:  # delta had not been where it was looked for
+            leaves = rounded(leaves.step)
+            if leaves is None:
+                break
+            if finer <= _BLIND:  # that was it, and not the step
+                step, finer, levels = leaves.step, math.inf, None
+                continue
+        levels = planned(leaves)  # neither how long periods must be nor where losses are depends on the step
+        lengths = [leaves.step * len(part.masses) for part, _ in leaves.above] + [level.period for level in levels]
+        step = max(leaves.step / (_SPARE * finer), max(lengths) / _LONGEST)  # alignment and periods take a little
+        if step > leaves.step / _SPARE:
+            break
     return found
+
+
+def _start(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
+    """The step to begin with: by the losses, or finer than one that another question had, if its answers are nearly narrow here."""
+    step = max(_first_step(place, question.tolerance) for place in places)
+    known, finer = [curve.leaves.step for curve in problem.made if isinstance(curve, RoundedLattice)], _finer(question, found, floor)
+    return min(step, min(known) / max(_SPARE * finer, 1.0)) if known and finer < _BLIND else step
 
 
 def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
     """log of what of every leaf may become infinite: a little of the smallest delta that is guessed, or known to be open."""
-    known = [question.log_delta(problem.whole, found, int(i)) for i in question.open(found, floor)]
-    smallest = max(min([*known, *(place.log_g for place in places)]), _LEAST_LOG)
+    known = [question.log_delta(problem.whole, found, int(i)) for i in question.worthy(found, floor)]
+    smallest = max(min([*known, *(place.log_g for place in places)]), _least_log(question))
     return smallest + math.log(_LIGHT) - math.log(problem.rest.total)
 
 
+def _floor_of_losses(place: Place) -> float:
+    """Below such a loss of one leaf all others together are too small to matter, by Chernoff's bound of what they exceed."""
+    needed = (place.log_bounds - place.log_g - math.log(_LIGHT)) / place.rungs.tilts
+    return place.epsilon - float(needed.min())
+
+
 def _closer(problem: Problem, question: Question, found: Proved, floor: np.ndarray, place: Place) -> Place:
-    """The same place with the epsilon that has been found for the open target next to it: the first one was a guess."""
+    """The same place with what has been found of the open target next to it: the first epsilon, or delta, was a guess."""
     number = _nearest(problem, question, found, question.open(found, floor), place)
-    return place._replace(epsilon=question.scale(found, number)) if np.isfinite(found.upper[number]) else place
+    if not np.isfinite(found.upper[number]):
+        return place
+    return place._replace(epsilon=question.scale(found, number), log_g=min(question.log_delta(problem.whole, found, number), -1e-9))
 
 
 def _nearest(problem: Problem, question: Question, found: Proved, left: np.ndarray, place: Place) -> int:
@@ -117,11 +144,11 @@ def _leaves(composition: Composition, step: float, log_tail: float, floor: float
 
 def _places(problem: Problem, question: Question, found: Proved, left: np.ndarray) -> list[Place]:
     """From the smallest delta that is open to the largest."""
-    hardest = min(left, key=lambda i: question.log_delta(problem.whole, found, int(i)))
-    current = without_rare(problem, question, found, int(hardest), math.log(_LIGHT)) if problem.rest.has_tail else problem
+    hardest = min(left, key=lambda i: (question.log_delta(problem.whole, found, int(i)), -question.targets[i]))
+    current = _without_rarest(problem, question, found, int(hardest)) if problem.rest.has_tail else problem
     some = {int(left[i]) for i in np.linspace(0, len(left) - 1, _PROBES).astype(int)} | {int(hardest)}
-    ends = [_place(question, problem, current, i) for i in some]
-    known = [place for place in ends if place is not None and place.log_g > _LEAST_LOG]
+    ends = [_place(question, problem, current, found, i) for i in some]
+    known = [place for place in ends if place is not None and place.log_g > _least_log(question)]
     if not known:
         return []
     logs = [place.log_g for place in known]
@@ -130,12 +157,32 @@ def _places(problem: Problem, question: Question, found: Proved, left: np.ndarra
     return [min(known, key=lambda place: place.log_g), *(place for place in more if place is not None)]
 
 
-def _place(question: Question, problem: Problem, current: Problem, number: int) -> Place | None:
+def _least_log(question: Question) -> float:
+    return _LEAST_LOG if len(question.targets) == 1 else _LEAST_LOG_OF_MANY
+
+
+def _without_rarest(problem: Problem, question: Question, found: Proved, number: int) -> Problem:
+    """Without losses whose probability is a little of the delta of a target. Where that is not known, at an epsilon, what is left of a
+    first guess says it better: all losses, those that were left out too, are an upper bound of it.
+    """
+    level = question.log_delta(problem.whole, found, number)
+    for _ in range(_MOST_GUESSES):
+        current = problem.reduced(reduction.truncated(problem.rest, level + math.log(_LIGHT)))
+        place = question.place(current.rest, problem.whole, number)
+        better = level if place is None or place.complement else max(place.log_g, level + math.log(_LIGHT), _LEAST_LOG) + math.log(2.0)
+        if better > level - _LIGHTER:
+            break
+        level = better
+    return current
+
+
+def _place(question: Question, problem: Problem, current: Problem, found: Proved, number: int) -> Place | None:
     """Where a target is; one of 1 - delta is served by the largest level of delta that there is at an epsilon above 0."""
     place = question.place(current.rest, problem.whole, number)
     if place is None or not place.complement:
         return place
-    for level in _LARGE_LEVELS:
+    most = question.log_delta(problem.whole, found, number)
+    for level in (min(most, _LARGE_LEVELS[0]), *(level for level in _LARGE_LEVELS[1:] if level < most)):
         place = place_of_delta(current.rest, level, complement=False)
         if place is not None and place.epsilon > 0.0:
             return place
@@ -178,16 +225,25 @@ def _aligned(composition: Composition, step: float) -> float:
 
 def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[_Level],
           leaves: RoundedLeaves) -> tuple[Proved, float]:
-    """All levels once; and by how much finer the step must be for the targets that are still open."""
+    """All levels once, but for those of which too long periods or too steep tilts make nothing; and by how much finer the step must be
+    for the targets that are still open.
+    """
     for level in levels:
+        if level.period > _MOST_POINTS * leaves.step or leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) >= _COARSE:
+            continue
         left = question.open(found, floor)
         if not len(left):
             return found, 0.0
         raw = rounded_lattice(leaves, level.tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
         nearest = _nearest(problem, question, found, left, level.place)
         found = found.met(question.read(problem.curve(raw), problem.whole, left, level.place.epsilon, found, floor, nearest), left)
-    left = question.open(found, floor)
+    return found, _finer(question, found, floor)
+
+
+def _finer(question: Question, found: Proved, floor: np.ndarray) -> float:
+    """By how much finer the step must be for the targets that are open: widths fall with its square."""
+    left = question.worthy(found, floor)
     ratios = np.array([(found.upper[i] - found.lower[i]) / max(question.wanted(found, int(i)), 1e-300) for i in left])
     known = np.isfinite(ratios) & (found.lower[left] > 0.0)
     finer = math.sqrt(float(ratios[known].max())) if known.any() else 0.0
-    return found, min(max(finer, 0.0 if known.all() else _BLIND), _MOST_FINER)
+    return min(max(finer, 0.0 if known.all() else _BLIND), _MOST_FINER)

@@ -89,13 +89,8 @@ def _one_by_one(refine: Callable[..., tuple[Curve | None, Proved]]) -> Callable[
 
     def run(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
         tried: list[int] = []
-        failures = 0
-        while failures < _MOST_FAILURES:
-            left = question.open(found, floor)
-            if tried:
-                left = np.setdiff1d(left, tried)
-            if not len(left):
-                break
+        failures, left = 0, question.open(found, floor)
+        while failures < _MOST_FAILURES and len(left):
             number = int(left[len(left) // 2])
             tried.append(number)
             try:
@@ -104,7 +99,9 @@ def _one_by_one(refine: Callable[..., tuple[Curve | None, Proved]]) -> Callable[
                 curve = None
             if curve is not None and len(left) > 1:
                 found = _served(problem, question, curve, found, floor, left[left != number], number)
-            failures += number in question.open(found, floor)
+            left = question.open(found, floor)
+            failures += number in left
+            left = np.setdiff1d(left, tried) if len(left) else left
         return found
 
     return run
@@ -249,15 +246,15 @@ TABLE = (
     Method("closed form", _always, _closed),
     Method("lattices, few uses", _is_few, read_off_lattices),
     Method("convolution, atoms", _is_apart, _convolutions(_FEW_PAIRS)),
-    Method("contour, short", _always, _contours(short=True)),
-    Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
+    Method("contour, short", lambda problem, question, found: not (question.hurried and _is_few(problem)), _contours(short=True)),
+    Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True), dear=True),
     Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS), dear=True),
     Method("contour", _always, _contours(), dear=True),
     Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
     Method("convolution, large", _always, _convolutions(_MANY_PAIRS, best=True), dear=True),
     Method("negligible leaves out", lambda problem, *_: problem.rest.leaf_count > 1, _without_negligible, dear=True),
-    Method("Chernoff", _always, _chernoff),
+    Method("Chernoff", _always, _chernoff, dear=True),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
 _NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
@@ -269,10 +266,11 @@ def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndar
         table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
     for method in table:
         if method.applies(problem, question, found) and (not method.dear or question.worth_waiting(found, floor)):
+            before = found
             try:
                 found = method.run(problem, question, found, floor)
             except RuleTooLargeError:
                 continue
-            if not len(question.open(found, floor)):
+            if found is not before and not len(question.open(found, floor)):
                 break
     return found

@@ -33,7 +33,8 @@ _NO_FLOAT = 1e-320
 _MOST_KNOTS = 100_000  # points of a lattice that are looked at for many targets at once
 # Widths that methods which take long are not used for, in those aimed at; of delta 1e-3 of itself at most.
 _DELTA_WIDTHS, _MANY_DELTA_WIDTHS, _EPSILON_WIDTHS = 8.0, 1e9, 100.0
-_FEW_TARGETS = 8
+_UNKNOWN = 0.1  # relative width of a delta of which nothing is known
+_FEW_TARGETS, _LEAST_OF_MANY = 8, 1e-30  # of many targets those of deltas below are not worth what takes long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +118,15 @@ class Question(abc.ABC):
         """Targets that are neither narrow nor below what another direction has reached."""
         return np.flatnonzero(~(self.narrow(found, times) | (found.upper <= floor)))
 
+    def worthy(self, found: Proved, floor: np.ndarray, times: float = 1.0) -> np.ndarray:
+        """Those that are worth more than what others bring with them: of many not those of the tiniest deltas."""
+        left = self.open(found, floor, times)
+        return left if len(self.targets) <= _FEW_TARGETS else left[self.most_deltas(found)[left] > _LEAST_OF_MANY]
+
+    @abc.abstractmethod
+    def most_deltas(self, found: Proved) -> np.ndarray:
+        """Upper bounds of delta at all targets."""
+
 
 class EpsilonOf(Question):
     """The smallest epsilon >= 0 with delta(epsilon) <= delta."""
@@ -126,7 +136,10 @@ class EpsilonOf(Question):
 
     def worth_waiting(self, found: Proved, floor: np.ndarray) -> bool:
         few = len(self.open(found, floor)) <= _FEW_TARGETS and not self.hurried
-        return len(self.open(found, floor, 1.0 if few else _EPSILON_WIDTHS)) > 0
+        return len(self.worthy(found, floor, 1.0 if few else _EPSILON_WIDTHS)) > 0
+
+    def most_deltas(self, found: Proved) -> np.ndarray:
+        return self.targets
 
     def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
@@ -239,8 +252,14 @@ class DeltaAt(Question):
         return largest_loss.delta_bounds(composition, self.targets)
 
     def worth_waiting(self, found: Proved, floor: np.ndarray) -> bool:
-        few = len(self.open(found, floor)) <= _FEW_TARGETS and not self.hurried
-        return len(self.open(found, floor, _DELTA_WIDTHS if few else _MANY_DELTA_WIDTHS)) > 0
+        if self.hurried:
+            left = self.worthy(found, floor)
+            return bool((found.upper - found.lower > _UNKNOWN * found.upper)[left].any())
+        few = len(self.open(found, floor)) <= _FEW_TARGETS
+        return len(self.worthy(found, floor, _DELTA_WIDTHS if few else _MANY_DELTA_WIDTHS)) > 0
+
+    def most_deltas(self, found: Proved) -> np.ndarray:
+        return found.upper
 
     def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """Relative to the smaller of delta and 1 - delta; what is no float is narrow."""
