@@ -20,8 +20,9 @@ _DENSE = 512
 _SHARE = 0.02  # of the deviation of the loss
 LEAST = 1e-40  # negligible deltas
 _MOMENT_POINTS = 64
+_SMALL = 1e-25  # of a curve that is below `LEAST` everywhere, or nearly
 _FINER = 2
-_LARGEST_INDEX = 2.0**40
+_LARGEST_INDEX, _FINEST = 2.0**40, 2.0**-44  # finer, e^epsilon of neighbours are the same floats
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
 
 Upper = Callable[[np.ndarray], np.ndarray]
@@ -47,7 +48,8 @@ def pair_of_curves(right: Side, left: Side) -> Bracket:
     ends = [reach(side.upper, 1.0, LEAST) if side.end is None else side.end for side in (right, left)]
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
-    spacing = 2.0 ** math.floor(math.log2(max(min(_SHARE * deviation, max(ends) / 1024.0), max(ends) / _LARGEST_INDEX)))
+    share = min(_SHARE * deviation, max(ends) / 1024.0)
+    spacing = 2.0 ** math.floor(math.log2(max(share, max(ends) / _LARGEST_INDEX, _FINEST)))
     nodes = spacing * graded_nodes(math.ceil(ends[0] / spacing)), spacing * graded_nodes(math.ceil(ends[1] / spacing))
     brackets = [side.bracket(subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))
@@ -72,10 +74,11 @@ def reach(upper: Callable[[np.ndarray], np.ndarray], start: float, least: float)
 
     `start` where the curve is constant: there any epsilon will do.
     """
-    end = float(upper(np.array([math.inf]))[0])
+    zero, end = (float(upper(np.array([eps]))[0]) for eps in (0.0, math.inf))
+    enough = max(min(least, _SMALL * zero), end * (1.0 + 1e-6))
 
     def settled(eps: float) -> bool:
-        return float(upper(np.array([eps]))[0]) <= max(least, end * (1.0 + 1e-6))
+        return float(upper(np.array([eps]))[0]) <= enough
 
     high = start
     while not settled(high) and high < _LARGEST_EPSILON:

@@ -27,7 +27,7 @@ from dp_edgeworth.losses.rules import unsampled_loss
 from dp_edgeworth.profiles.curve_pairs import Side, Upper, pair_of_curves
 from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
 
-_UP, _DOWN = 1.0 + 1e-14, 1.0 - 1e-14
+_UP, _DOWN, _TINY = 1.0 + 1e-14, 1.0 - 1e-14, 5e-324
 
 
 @registry.register_mechanism(dp_event.PoissonSampledDpEvent)
@@ -68,14 +68,13 @@ def _sampled_pairs(p: float, counts: Counts) -> Directions:
 
 def _sampled_pair(p: float, curves: TwoSided) -> Bracket:
     """The pair in which the second law has the record: H_p and H'_p of the module's header."""
-    odds = (1.0 - p) / p
-
     def with_record(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.full(eps.shape, p), unsampled_loss(eps, p)
 
     def without_record(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """s = p (1 - odds (e^eps - 1)): beyond eps = -log(1 - p) there is nothing."""
-        used = odds * np.expm1(np.minimum(eps, 700.0))
+        """s = p (1 - (e^eps - 1) (1 - p) / p): beyond eps = -log(1 - p) there is nothing."""
+        with np.errstate(over="ignore"):
+            used = np.expm1(np.minimum(eps, 700.0)) / p * (1.0 - p)
         return p * (1.0 - used), eps - np.log1p(-np.where(used < 1.0, used, 0.0))
 
     return pair_of_curves(_scaled(with_record, curves.forward), _scaled(without_record, curves.backward))
@@ -89,7 +88,9 @@ def _scaled(scaling: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], curv
     def bound(eps: np.ndarray, curve_at: Upper, rounding: float) -> np.ndarray:
         factor, inside = scaling(eps / rounding)
         found, used = np.zeros(eps.shape), np.flatnonzero(factor > 0.0)
-        found[used] = np.minimum(factor[used] * curve_at(inside[used] / rounding) * rounding, 1.0)
+        values = curve_at(inside[used] / rounding)
+        least = np.minimum(values, _TINY) if rounding > 1.0 else 0.0  # a product that is no float is not 0
+        found[used] = np.clip(factor[used] * values * rounding, least, 1.0)
         return found
 
     def bracket(eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

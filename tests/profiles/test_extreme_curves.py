@@ -60,3 +60,23 @@ def test_negative_epsilons_are_no_smaller_than_positive_ones() -> None:
     accountant = EdgeworthIntervalAccountant().compose(dp_event.DiscreteLaplaceDpEvent(5.0, 7), 100)
     found = accountant.get_delta_interval(np.array([-1.5, 1.5]))
     assert found.lower[0] >= found.lower[1] and found.upper[0] >= found.upper[1]
+
+
+@pytest.mark.parametrize("p", [1e-6, 1e-100, 1e-300, 5e-324])
+def test_rare_samples_of_a_composition(p: float) -> None:
+    """Overflow of odds times e^700; a curve below 1e-40 everywhere; p times the least float was 0, and so was delta.
+
+    delta(0) is p times the total variation inside. Gaussian noise has no largest loss: delta is nowhere 0, epsilon(0) infinite.
+    """
+    event = dpa.PoissonSampledDpEvent(p, dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.LaplaceDpEvent(1.0)]))
+    accountant = EdgeworthIntervalAccountant().compose(event)
+    found = accountant.get_delta_interval(np.array([0.0, 1.0, 1e3]))
+    assert np.all((0.0 <= found.lower) & (found.lower <= p) & (found.upper > 0.0)) and accountant.get_epsilon(0.0) == math.inf
+    assert found.upper[0] <= 1.0001 * p + 1e-21
+
+
+@pytest.mark.parametrize("event", [dpa.GaussianDpEvent(1e100), dpa.LaplaceDpEvent(1e15)])
+def test_selection_of_what_hardly_loses_anything(event: dpa.DpEvent) -> None:
+    """Nodes so near to each other that e to them is one float."""
+    found = EdgeworthIntervalAccountant().compose(dp_event.RepeatAndSelectDpEvent(event, 5.0, 1.0)).get_delta_interval(0.0)
+    assert 0.0 <= found.lower <= found.upper <= 1e-13
