@@ -8,12 +8,14 @@ import html
 import io
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dp_edgeworth import validation
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")  # Okabe and Ito's
+_WIDTH = 110  # of text
 _LEFT = 'style="text-align:left;vertical-align:top;padding-right:12px"'
 _TITLE = _LEFT.replace("top;", "top;white-space:nowrap;")
 
@@ -75,6 +77,12 @@ def html_table(rows: Iterable[Sequence[str]], head: Sequence[str] = (), *, title
     lines = ["".join(map(title, head))] if head else []
     lines += ["".join((title if titled and i == 0 else cell)(text) for i, text in enumerate(row)) for row in rows]
     return f"<table{attributes}>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def folded(text: str, beginning: str) -> str:
+    """Text on lines of bearable width, all but the first of them a little further in than what it begins with."""
+    return textwrap.fill(text, _WIDTH, initial_indent=beginning, subsequent_indent=" " * (len(beginning) + 2),
+                         break_long_words=False, break_on_hyphens=False)
 
 
 def new_axes(axes: Any, width: float, height: float, columns: int = 1) -> Any:

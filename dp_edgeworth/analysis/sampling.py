@@ -20,7 +20,7 @@ from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis.budgets import BudgetError, budget_of
 from dp_edgeworth.analysis.calibration import Point, bracket_from, end_of_budget
-from dp_edgeworth.analysis.rendering import COLOURS, Answer, as_csv, cell, html_table, new_axes
+from dp_edgeworth.analysis.rendering import COLOURS, Answer, as_csv, cell, folded, html_table, new_axes
 from dp_edgeworth.analysis.sampling_schemes import SCHEMES, Recipe, Scheme
 from dp_edgeworth.events.description import relation_in_words, rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
@@ -125,8 +125,8 @@ class SamplingComparison(Answer):
             lines += ["", heading, f"  {'scheme':<26} {'noise':>9} {'epsilon, lower':>15} {'upper':>11}"]
             for row in rows:
                 noise, lower, upper = row.numbers
-                lines += [f"  {row.scheme:<26} {noise:>9} {lower:>15} {upper:>11}", f"      to claim it: {row.requirement}"]
-                lines += [] if row.guarantee == _TIGHT else [f"      {row.guarantee}"]
+                words = [f"to claim it: {row.requirement}", *([] if row.guarantee == _TIGHT else [row.guarantee])]
+                lines += [f"  {row.scheme:<26} {noise:>9} {lower:>15} {upper:>11}", *(folded(text, " " * 6) for text in words)]
         return "\n".join([*lines, "", _NOT_COMPARABLE])
 
     def _repr_html_(self) -> str:

@@ -6,15 +6,13 @@ Strings of an event (the name of a distribution, say) end up here, so every form
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 
-from dp_edgeworth.analysis.rendering import cell, html_table
+from dp_edgeworth.analysis.rendering import cell, folded, html_table
 
 Lines = Mapping[str, Sequence[str]]
 """What a claim rests on, by title."""
 
-_WIDTH = 110  # of text
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
@@ -29,8 +27,7 @@ def as_text(claim: str, lines: Lines) -> str:
 
 def line(title: str, item: str) -> str:
     """One item of `as_text`, on as many lines as it takes; those after the first are indented further."""
-    return textwrap.fill(item, _WIDTH, initial_indent=f"  {title:<14} ", subsequent_indent=" " * 19,
-                         break_long_words=False, break_on_hyphens=False)
+    return folded(item, f"  {title:<14} ")
 
 
 def as_markdown(claim: str, lines: Lines) -> str:
