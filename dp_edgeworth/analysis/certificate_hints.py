@@ -33,7 +33,7 @@ class Sketch:
         self.counts = np.array([float(count) for _, count in leaves])
         self.densities = [[Density.of(piece, reach) for piece in leaf.pieces] for leaf, _ in leaves]
         self.atoms = [
-            np.array([[math.log(float(p.mid())), float((q / p).log().mid())] for p, q in leaf.atoms]).reshape(-1, 2)
+            np.array([[float(p.log().mid()), float((q / p).log().mid())] for p, q in leaf.atoms]).reshape(-1, 2)
             for leaf, _ in leaves
         ]
         self.rules = [

@@ -103,14 +103,17 @@ def _bounds(leaves: Counted, epsilons: list[arb], hint: object, points: object, 
     """How, and bounds of delta at every epsilon in one direction; 0 and 1 where nothing is proved."""
     try:
         leaves = [(leaf, count) for leaf, count in merged(leaves, points, progress) if leaf is not NOTHING]
-        if any(leaf is NON_PRIVATE for leaf, _ in leaves):
-            return "not private, delta is 1", [(ONE, ONE)] * len(epsilons)
-        infinite, top = infinite_mass(leaves), largest_sum(leaves)
-        beyond = [not leaves or (top is not None and proved(top <= epsilon)) for epsilon in epsilons]
-        below = [epsilon for epsilon, over in zip(epsilons, beyond, strict=True) if not over]
-        how, found = _transformed(leaves, below, hint, progress) if below else ("no finite loss exceeds epsilon", [])
     except UndecidedError as error:
         return f"undecided, as {error}", [(ZERO, ONE)] * len(epsilons)
+    if any(leaf is NON_PRIVATE for leaf, _ in leaves):
+        return "not private, delta is 1", [(ONE, ONE)] * len(epsilons)
+    infinite, top = infinite_mass(leaves), largest_sum(leaves)
+    beyond = [not leaves or (top is not None and proved(top <= epsilon)) for epsilon in epsilons]
+    below = [epsilon for epsilon, over in zip(epsilons, beyond, strict=True) if not over]
+    try:
+        how, found = _transformed(leaves, below, hint, progress) if below else ("no finite loss exceeds epsilon", [])
+    except UndecidedError as error:
+        how, found = f"undecided, as {error}", [(ZERO, ONE)] * len(below)
     known = iter(found)
     return how, [(infinite.lower(), infinite.upper()) if over else next(known) for over in beyond]
 

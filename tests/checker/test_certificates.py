@@ -77,6 +77,12 @@ def test_classes_of_mechanisms_beside_others(event):
     assert dp_edgeworth.verify(dp_edgeworth.certify(event, target_delta=1e-3, digits=4)).proved
 
 
+def test_masses_below_all_doubles():
+    """Discrete Laplace noise whose smaller mass is e^-848: found undecided in the truth campaign (case 1,457), hints underflowed."""
+    event = repeated(sampled(5.557e-4, dpa.dp_event.DiscreteLaplaceDpEvent(847.8, 1)), 2)
+    assert dp_edgeworth.verify(dp_edgeworth.certify(event, target_delta=1.4e-8, digits=4)).proved
+
+
 def test_a_delta_at_an_epsilon():
     certificate = dp_edgeworth.certify(BASE, target_epsilon=10.0, digits=6)
     interval = EdgeworthIntervalAccountant().compose(BASE).get_delta_interval(10.0)

@@ -211,6 +211,15 @@ def test_the_sum_of_two_finite_parameters_is_not_infinite():
     assert checker.verify(json.dumps({**BASE, "event": event, "lower": "1e400", "upper": "inf"})).lower != "proved"
 
 
+def test_an_end_beyond_all_losses_needs_no_hint():
+    """Five times randomised response with losses of log 4 at most: nothing is above 6.94, whatever becomes of the other end."""
+    event = {"type": "SelfComposedDpEvent", "count": 5, "event": {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5,
+             "num_buckets": 3}}
+    text = {**BASE, "event": event, "neighboring_relation": "REPLACE_ONE", "lower": "6", "upper": "6.94", "hints": {}}
+    result = checker.verify(json.dumps(text))
+    assert (result.upper, result.lower) == ("proved", "undecided")
+
+
 def test_progress_is_told():
     told = []
     checker.verify(json.dumps(BASE), told.append)
