@@ -34,6 +34,7 @@ from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search.contours import planned
+from dp_edgeworth.search.jumps import jump_at
 from dp_edgeworth.search.ladder import rough_tilts
 from dp_edgeworth.search.lattices import read_off_lattices
 from dp_edgeworth.search.problem import Problem, without_rare
@@ -252,6 +253,7 @@ TABLE = (
     Method("contour, short", _always, _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True)),
     Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
+    Method("one large loss", _has_tail, _one_by_one(jump_at), dear=True),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS), dear=True),
     Method("contour", _always, _contours(), dear=True),
     Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
@@ -260,7 +262,7 @@ TABLE = (
     Method("Chernoff", _always, _chernoff),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 12  # the first rows, which negligible leaves may have been in the way of
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
