@@ -175,6 +175,7 @@ class Mixed(Pllr):
 
     mirror = property(lambda self: all(part.mirror for part in self.parts))
     atomic = property(lambda self: all(part.atomic for _, part in self._used))
+    cuttable = property(lambda self: any(part.cuttable for _, part in self._used))
     supremum = property(lambda self: max(part.supremum for _, part in self._used))
     finite_supremum = property(lambda self: max(part.finite_supremum for _, part in self._used))
     infimum = property(lambda self: min(part.infimum for _, part in self._used))

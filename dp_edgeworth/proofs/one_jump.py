@@ -1,9 +1,9 @@
 """Theorem: rare large losses, one at a time.
 
-A contour under a tilt sees a loss of probability e^-300 only where nothing cancels to 16 digits, and where large losses are likelier
-one at a time than many small ones together there is no such tilt. So let rules leave out the largest losses of every leaf
-(`Demand.log_tail`), R_i with Q-mass q_i, q = sum_i m_i q_i. With N the number of uses whose loss is in R, G_0 the curve of N = 0 (of the
-composition that leaves them out), H_i that of the same composition with one use of leaf i less,
+A contour under a tilt sees a loss of probability e^-300 only where nothing cancels to 16 digits, and where one large loss is likelier
+than many small ones together there is no such tilt. So let rules leave out the largest losses of every leaf (`Demand.log_tail`), R_i
+with Q-mass q_i, q = sum_i m_i q_i. With N the number of uses whose loss is in R, G_0 the curve of N = 0 (of the composition that leaves
+them out), H_i that of the same composition with one use of leaf i less,
 
     G_0(eps) + S  <=  G(eps)  <=  G_0(eps) + S + q^2 / 2,        S = sum_i m_i int_{R_i} H_i(eps - l) Q_i(dl).
 
@@ -15,7 +15,7 @@ S       R_i is cut into cells (`losses/cells.py`). Putting a cell on both its bo
 H_i     lies within any of its curves, below the Q-mass A <= 1 of its law, above A' - e^u (where A' is a lower bound of A and the P-mass
         is at most 1), and is convex in v = e^u: with any v_j >= v, H(v) <= A - v (A - H(v_j)) / v_j, the chord to v = 0.
 errors  losses are moved outwards by 1e-14 of their size and of epsilon; masses: `Cells.mass_error`, 1e-290 per cell for what is no
-        float, and 4 (n + 8) ulp for sums of n terms; 1e-15 for differences from A.
+        float, 1e-12 for logarithms and 4 (n + 8) ulp for sums of n terms; 1e-15 for differences from A.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import numpy as np
 
 from dp_edgeworth.losses.cells import Cells
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import EPSILON
+from dp_edgeworth.losses.rules import EPSILON, Demand
 from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 
-_OUTWARD, _NO_FLOAT, _DIFFERENCE = 1e-14, 1e-290, 1e-15
+_OUTWARD, _NO_FLOAT, _DIFFERENCE, _LOGS = 1e-14, 1e-290, 1e-15, 1e-12
 
 
 class Points(NamedTuple):
@@ -80,9 +80,8 @@ class OneJump(Curve):
             lower = np.logaddexp.reduce([b.lower, *(part[0] for part in parts)]) - self.log_error
             middles = [b.estimate, *(np.logaddexp(low + math.log(2.0 / 3.0), high - math.log(3.0)) for low, high, _ in parts)]
             middle = np.logaddexp.reduce(middles)
-            slopes = [b.slope, *(part[2] for part in parts)]
-            slope = np.sum([np.where(np.isfinite(log), np.exp(log - middle) * rate, 0.0) for log, rate in zip(middles, slopes, strict=True)],
-                           axis=0)
+            rates = zip(middles, [b.slope, *(part[2] for part in parts)], strict=True)
+            slope = np.sum([np.where(np.isfinite(log), np.exp(log - middle) * rate, 0.0) for log, rate in rates], axis=0)
         lower = np.minimum(np.where(np.isnan(lower), -np.inf, lower), upper)
         return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper,
                          np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt))
@@ -136,7 +135,7 @@ def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: f
     """
     jumps, total, error, terms = [], 0.0, 0.0, 1
     for pllr, count in composition.counts.items():
-        if pllr.gaussian_variance is not None or not pllr.has_tail:
+        if pllr.gaussian_variance is not None or _is_whole(pllr, composition.log_tail):
             continue
         cells = pllr.left_out(composition.log_tail, log_end, cuts)
         if cells is None or not cells.q.sum() > 1e10 * _NO_FLOAT or not rest.get(pllr):
@@ -146,8 +145,15 @@ def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: f
         error, terms = max(error, cells.mass_error), max(terms, 2 * len(cells.q))
     if none.complement or not jumps or not total < 1.0:
         return None
-    return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, 1.01 * (error + 4.0 * EPSILON * (terms + 8.0)),
+    log_error = 1.01 * (error + _LOGS + 4.0 * EPSILON * (terms + 8.0))
+    return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, log_error,
                    composition.log_finite + math.log1p(-total) - 1e-15)
+
+
+def _is_whole(pllr: Pllr, log_tail: float) -> bool:
+    """Whether the rules of a leaf leave nothing out."""
+    missing = None if pllr.has_tail else pllr.rule(Demand(log_tail=log_tail)).missing
+    return not pllr.has_tail and (missing is None or not missing.any())
 
 
 def _above(cells: Cells, count: int) -> Points:

@@ -9,6 +9,7 @@
     contour, short             always                                       a millisecond, up to 20 ms
     ..., rare losses out       losses without a largest one                 as above
     lattices                   what is not few uses                         10 to 200 ms
+    one large loss             normal noise with rare large losses          0.1 to 1 s
     convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
     contour                    always                                       up to 0.3 s
     ..., rare losses out       losses without a largest one                 as above
