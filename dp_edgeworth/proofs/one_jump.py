@@ -62,7 +62,7 @@ class OneJump(Curve):
     log_error: float
     log_least: float
 
-    theorem = "one large loss"
+    theorem = "one jump"
 
     @property
     def tilt(self) -> float:  # type: ignore[override]
