@@ -22,7 +22,8 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.normal_mixtures import Normals
-from dp_edgeworth.losses.rules import EPSILON, Rule, subsampled_loss
+from dp_edgeworth.losses.rules import EPSILON, Demand, Rule, subsampled_loss
+from dp_edgeworth.losses.trapezoid import cut_point
 
 EXP_ERROR = 1e-15
 MOST_CELLS, _MOST_MASSES = 500_000, 2_000_000  # cells, and cells times normals
@@ -106,6 +107,12 @@ def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, st
     (q, q_error), (q_gap, q_gap_error) = _mixed_masses(x, normals, 1.0, standard)
     (p, p_error), (p_gap, p_gap_error) = _mixed_masses(x, normals, -1.0, standard) if normals.mirrored else (standard, (none, none))
     return _with_means(loss[:-1], loss[1:], (p, p_error), (q, q_error), (q_gap - p_gap, p_gap_error + q_gap_error))
+
+
+def left_out_cells(normals: Normals, log_tail: float, log_end: float, cuts: np.ndarray) -> Cells | None:
+    """Cells of what rules of these mixtures leave out: x above `trapezoid.cut_point`."""
+    start = cut_point(Demand(log_tail=log_tail), normals.shifts, normals.weights)
+    return normal_cells(normals, cuts, log_end, start) if start < _FURTHEST + normals.top else None
 
 
 def _mixed_masses(x: np.ndarray, normals: Normals, sign: float, standard: Masses) -> tuple[Masses, Masses]:

@@ -9,6 +9,7 @@
     contour, short             always                                       a millisecond, up to 20 ms
     ..., rare losses out       losses without a largest one                 as above
     lattices                   what is not few uses                         10 to 200 ms
+    one large loss             normal noise with rare large losses          0.1 to 1 s
     convolution, small         few kinds of leaves, up to a million uses    up to 1e7 pairs of points, 0.2 s
     contour                    always                                       up to 0.3 s
     ..., rare losses out       losses without a largest one                 as above
@@ -34,6 +35,7 @@ from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search.contours import planned
+from dp_edgeworth.search.jumps import jump_at
 from dp_edgeworth.search.ladder import rough_tilts
 from dp_edgeworth.search.lattices import read_off_lattices
 from dp_edgeworth.search.problem import Problem, without_rare
@@ -249,6 +251,7 @@ TABLE = (
     Method("contour, short", lambda problem, question, found: not (question.hurried and _is_few(problem)), _contours(short=True)),
     Method("contour, short, rare losses out", _has_tail, _contours(short=True, truncated=True), dear=True),
     Method("lattices", lambda problem, *_: not _is_few(problem), read_off_lattices),
+    Method("one large loss", _has_tail, _one_by_one(jump_at), dear=True),
     Method("convolution, small", _always, _convolutions(_FEW_PAIRS), dear=True),
     Method("contour", _always, _contours(), dear=True),
     Method("contour, rare losses out", _has_tail, _contours(truncated=True), dear=True),
@@ -257,7 +260,7 @@ TABLE = (
     Method("Chernoff", _always, _chernoff, dear=True),
     Method("without sampling", lambda problem, question, found: bool(np.isinf(found.upper).any()), _without_sampling),
 )
-_NARROWING = 11  # the first rows, which negligible leaves may have been in the way of
+_NARROWING = 12  # the first rows, which negligible leaves may have been in the way of
 
 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:

@@ -141,7 +141,7 @@ class Composition:
     @property
     def has_tail(self) -> bool:
         """Whether there are large losses that `truncated` can leave out."""
-        return math.isinf(self.finite_supremum) or any(pllr.cuttable for pllr in self.counts)
+        return any(pllr.has_tail for pllr in self.counts)
 
     @property
     def log_dropped(self) -> float:

@@ -1,0 +1,181 @@
+"""Theorem: rare large losses, one at a time.
+
+A contour under a tilt sees a loss of probability e^-300 only where nothing cancels to 16 digits, and where one large loss is likelier
+than many small ones together there is no such tilt. So let rules leave out the largest losses of every leaf (`Demand.log_tail`), R_i
+with Q-mass q_i, q = sum_i m_i q_i. With N the number of uses whose loss is in R, G_0 the curve of N = 0 (of the composition that leaves
+them out), H_i that of the same composition with one use of leaf i less,
+
+    G_0(eps) + S  <=  G(eps)  <=  G_0(eps) + S + q^2 / 2,        S = sum_i m_i int_{R_i} H_i(eps - l) Q_i(dl).
+
+N = 0 and N = 1 are exact, and the payoff is at most 1 where N >= 2, which has at most q^2 / 2. All terms are positive.
+
+S       R_i is cut into cells (`losses/cells.py`). Putting a cell on both its bounds with its P-mass and its Q-mass raises S, putting it
+        on its mean loss lowers it (`rounding.py`): second order in the width of cells, nothing where H_i is linear in e^{-l}. A cell
+        without a bound counts as infinite from above, as its lower bound from below.
+H_i     lies within any of its curves, below the Q-mass A <= 1 of its law, above A' - e^u (where A' is a lower bound of A and the P-mass
+        is at most 1), and is convex in v = e^u: with any v_j >= v, H(v) <= A - v (A - H(v_j)) / v_j, the chord to v = 0.
+errors  losses are moved outwards by 1e-14 of their size and of epsilon; masses: `Cells.mass_error`, 1e-290 per cell for what is no
+        float, 1e-12 for logarithms and 4 (n + 8) ulp for sums of n terms; 1e-15 for differences from A.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dp_edgeworth.losses.cells import Cells
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.rules import EPSILON, Demand
+from dp_edgeworth.proofs.curve import Curve, LogBounds
+from dp_edgeworth.sums.composition import Composition
+
+_OUTWARD, _NO_FLOAT, _DIFFERENCE, _LOGS = 1e-14, 1e-290, 1e-15, 1e-12
+
+
+class Points(NamedTuple):
+    """Losses in increasing order and the logarithms of their Q-masses, those of all uses of a leaf."""
+
+    losses: np.ndarray
+    log_masses: np.ndarray
+
+
+class Jumps(NamedTuple):
+    """The large losses of one leaf, from above and from below, and curves of what is composed with one of them."""
+
+    above: Points
+    below: Points
+    rest: Sequence[Curve]
+
+
+@dataclasses.dataclass(frozen=True)
+class OneJump(Curve):
+    """The theorem of the header. `log_more`: of q^2 / 2; `log_error`: of all masses; `log_least`: of A'."""
+
+    none: Curve
+    jumps: tuple[Jumps, ...]
+    log_more: float
+    log_error: float
+    log_least: float
+
+    theorem = "one jump"
+
+    @property
+    def tilt(self) -> float:  # type: ignore[override]
+        return self.none.tilt
+
+    @property
+    def size(self) -> int:
+        return self.none.size + sum(len(each.above.losses) * curve.size for each in self.jumps for curve in each.rest)
+
+    def bounds(self, epsilons: np.ndarray) -> LogBounds:
+        eps = np.atleast_1d(np.asarray(epsilons, float))
+        b, parts = self.none.bounds(eps), [self._sums(jumps, eps) for jumps in self.jumps]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            upper = np.logaddexp.reduce([b.upper, np.full(len(eps), self.log_more), *(part[1] for part in parts)]) + self.log_error
+            lower = np.logaddexp.reduce([b.lower, *(part[0] for part in parts)]) - self.log_error
+            middles = [b.estimate, *(np.logaddexp(low + math.log(2.0 / 3.0), high - math.log(3.0)) for low, high, _ in parts)]
+            middle = np.logaddexp.reduce(middles)
+            rates = zip(middles, [b.slope, *(part[2] for part in parts)], strict=True)
+            slope = np.sum([np.where(np.isfinite(log), np.exp(log - middle) * rate, 0.0) for log, rate in rates], axis=0)
+        lower = np.minimum(np.where(np.isnan(lower), -np.inf, lower), upper)
+        return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper,
+                         np.where(np.isfinite(slope) & (slope < 0.0), slope, -self.tilt))
+
+    def _sums(self, jumps: Jumps, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """log S of one leaf from below and from above, and about d log S / d eps."""
+        (low, masses), (high, more) = jumps.below, jumps.above
+        off = _OUTWARD * (np.abs(eps)[:, None] + np.abs(low))
+        lower, slopes = self._least(jumps, eps[:, None] - low + off)
+        finite = np.where(np.isfinite(high), high, 0.0)
+        u = eps[:, None] - high - _OUTWARD * (np.abs(eps)[:, None] + finite)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_low, log_high = np.logaddexp.reduce(masses + lower, axis=1), np.logaddexp.reduce(more + self._most(jumps, u), axis=1)
+            rates = np.nansum(np.exp(masses + lower - log_low[:, None]) * slopes, axis=1)
+        return log_low, log_high, rates
+
+    def _least(self, jumps: Jumps, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log of a lower bound of H, and about its slope."""
+        found = [curve.bounds(u.ravel()) for curve in jumps.rest]
+        lower = functools.reduce(np.maximum, (b.lower for b in found)).reshape(u.shape)
+        best = np.argmax([b.lower for b in found], axis=0)
+        slopes = np.choose(best, [b.slope for b in found]).reshape(u.shape)
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            v = np.exp(np.minimum(u, 1.0))
+            plain = np.log(np.maximum(math.exp(self.log_least) - v - _DIFFERENCE, 0.0))
+            rates = np.where(plain > lower, -v * np.exp(-np.maximum(plain, -700.0)), slopes)
+        return np.maximum(lower, plain), rates
+
+    def _most(self, jumps: Jumps, u: np.ndarray) -> np.ndarray:
+        """log of an upper bound of H at u, which falls along the second axis."""
+        logs = functools.reduce(np.minimum, (curve.bounds(np.maximum(u, -1e300).ravel()).upper for curve in jumps.rest))
+        logs = np.minimum(logs, 0.0).reshape(u.shape)
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore", over="ignore"):
+            v = np.exp(np.minimum(u, 1.0))
+            rates = np.where((v > 1e-300) & (u < 1.0), -np.expm1(logs) / v, 0.0)
+            chord = np.log1p(-np.minimum(v * np.maximum.accumulate(rates, axis=1) * (1.0 - 8.0 * EPSILON), 1.0) + _DIFFERENCE)
+        return np.minimum(logs, np.minimum(chord, 0.0))
+
+
+def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: float,
+             rest: Mapping[Pllr, Sequence[Curve]]) -> OneJump | None:
+    """The theorem for a composition that leaves its largest losses out (`Composition.truncated`).
+
+    Args:
+      none: a curve of it.
+      cuts: losses at which what it leaves out is cut, in increasing order.
+      log_end: of the Q-mass of every leaf beyond which nothing is cut.
+      rest: for every leaf with losses that are left out, curves of the same composition with one use of it less.
+
+    None where what is left out is not known, or hardly a float.
+    """
+    jumps, total, error, terms = [], 0.0, 0.0, 1
+    for pllr, count in composition.counts.items():
+        if pllr.gaussian_variance is not None or _is_whole(pllr, composition.log_tail):
+            continue
+        cells = pllr.left_out(composition.log_tail, log_end, cuts)
+        if cells is None or not cells.q.sum() > 1e10 * _NO_FLOAT or not rest.get(pllr):
+            return None
+        jumps.append(Jumps(_above(cells, count), _below(cells, count), rest[pllr]))
+        total += count * (float(cells.q.sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + 1e-9)
+        error, terms = max(error, cells.mass_error), max(terms, 2 * len(cells.q))
+    if none.complement or not jumps or not total < 1.0:
+        return None
+    log_error = 1.01 * (error + _LOGS + 4.0 * EPSILON * (terms + 8.0))
+    return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, log_error,
+                   composition.log_finite + math.log1p(-total) - 1e-15)
+
+
+def _is_whole(pllr: Pllr, log_tail: float) -> bool:
+    """Whether the rules of a leaf leave nothing out."""
+    missing = None if pllr.has_tail else pllr.rule(Demand(log_tail=log_tail)).missing
+    return not pllr.has_tail and (missing is None or not missing.any())
+
+
+def _above(cells: Cells, count: int) -> Points:
+    """Every cell on both its bounds, with its P-mass and its Q-mass; unbounded ones on their upper bound, which may be infinite."""
+    low, high, q = cells.low, cells.high, cells.q + _NO_FLOAT
+    bounded = np.isfinite(low) & np.isfinite(high)
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = np.minimum(cells.mean + cells.error, high)
+        share = np.where(bounded & (high > low), np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
+    losses, masses = np.concatenate([low, high]), np.concatenate([q * (1.0 - share), q * share])
+    order = np.argsort(losses, kind="stable")
+    return _points(losses[order], masses[order], count)
+
+
+def _below(cells: Cells, count: int) -> Points:
+    """Every cell on its mean loss, unbounded ones on their lower bound; what has none, or is hardly a float, is left away."""
+    low = np.where(np.isfinite(cells.high), np.maximum(cells.mean - cells.error, cells.low), cells.low)
+    return _points(low, np.where((cells.q > _NO_FLOAT) & np.isfinite(low), cells.q, 0.0), count)
+
+
+def _points(losses: np.ndarray, masses: np.ndarray, count: int) -> Points:
+    used = masses > 0.0
+    if not used.any():
+        return Points(np.full(1, np.inf), np.full(1, -np.inf))
+    return Points(losses[used], np.log(masses[used]) + math.log(count))
