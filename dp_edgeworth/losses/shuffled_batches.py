@@ -84,9 +84,9 @@ def _stick(p: np.ndarray, q: np.ndarray, x: np.ndarray, share: float) -> np.ndar
 
 
 @functools.lru_cache(maxsize=64)
-def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool) -> NodePair:
-    """The dominated pair of the module's header; the record is in Q, or in P where it is reversed."""
-    p, q = interval_masses(shift, batches, 1.0), interval_masses(shift, batches, 2.0)
+def largest_coordinate_pair(shift: float, batches: int, is_reversed: bool, without: float = 1.0) -> NodePair:
+    """The dominated pair of the module's header; the record is in Q, or in P where it is reversed. `without`: m where it is not."""
+    p, q = interval_masses(shift, batches, without), interval_masses(shift, batches, without + 1.0)
     if is_reversed:
         p, q = q, p
     with np.errstate(divide="ignore"):

@@ -1,12 +1,14 @@
 """One epoch of random allocation as a leaf: alone it is its certified curve, among others a finite pair on a lattice of losses.
 
-The curve is `search.random_allocation`; the pairs above and below it are made by `curve_pairs`. Where there is so much or so little
+The curve is `search.random_allocation`; the pairs above and below it are made by `curve_pairs`. Where there is little noise the pair
+below is that of the largest output, which is a post-processing, as of `shuffled_batches`. Where there is so much or so little
 noise that a lattice is no use: no amplification above; below the sum of all outputs, a Gaussian of shift v / sqrt t, or the first
 output alone, which is Poisson sampling with probability 1/t.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -18,17 +20,22 @@ from dp_edgeworth.losses.mechanisms.registry import AR, both
 from dp_edgeworth.losses.mechanisms.rounded_pairs import gaussian, normal, sampled_gaussian
 from dp_edgeworth.losses.operations import Reversed, reverse
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
+from dp_edgeworth.losses.shuffled_batches import largest_coordinate_pair
 from dp_edgeworth.profiles.curve_pairs import LEAST, Side, pair_of_curves
 from dp_edgeworth.search.random_allocation import RandomAllocationCurve
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-5, 100.0  # of lattices
+_LARGEST_DIRECT, _LARGEST_COORDINATE, _MOST_STEPS = 5.0, 30.0, 10**9  # up to where curves do for lattices, and the largest output
 
 
 @functools.lru_cache(maxsize=64)
 def _pairs(shift: float, steps: int) -> dict[str, Leaf]:
     """For every direction the pairs above and below."""
     if _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT:
-        remove = pair_of_curves(*(_side(RandomAllocationCurve(shift, steps, direction)) for direction in ("remove", "add")))
+        curves = [RandomAllocationCurve(shift, steps, direction) for direction in ("remove", "add")]
+        remove = pair_of_curves(*map(_side, curves))
+        if _LARGEST_DIRECT < shift <= _LARGEST_COORDINATE and steps <= _MOST_STEPS:
+            remove = dataclasses.replace(remove, members=(largest_coordinate_pair(shift, steps, False, without=0.0),))
         return {"remove": remove, "add": reverse(remove)}
     found = gaussian(shift / math.sqrt(steps) * (1.0 - 1e-14)) if shift < 1.0 else sampled_gaussian(shift, 1.0 / steps, AR)
     below = both(found)

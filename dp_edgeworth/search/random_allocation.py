@@ -26,7 +26,8 @@ _LARGEST_EXPONENT = 690.0
 _FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _NEAREST, _PLACES = 1e-12, 800  # epsilons at which simple bounds look for the end
-_FURTHER_OUT, _NEARLY = np.append(1.0, np.geomspace(1.02, 30.0, 60)), 7.0
+_FURTHER_OUT = np.ones(1), np.geomspace(1.02, 2.0, 12), np.geomspace(2.1, 40.0, 30), np.geomspace(44.0, 3000.0, 45)  # of the end
+_NEARLY = 7.0  # of its log delta
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
 _NARROW, _WIDE = 1e-8, 1e-3  # intervals of log delta that need no contour, and for which the simple bounds are tried
 _FEW_LARGE = 3.0  # shifts from which these come first
@@ -75,9 +76,11 @@ class RandomAllocationCurve(Curve):
         """An epsilon from which log delta is about below that: where the simple lower bounds say so, or further out."""
         eps = np.geomspace(_NEAREST, self.largest, _PLACES)
         first = float(eps[min(int(np.sum(self._simple_lower(eps) > log_least)), _PLACES - 1)])
-        beyond = first * _FURTHER_OUT
-        upper = self.bounds(beyond).upper
-        return float(beyond[int(np.argmax(upper <= max(log_least + _NEARLY, float(upper.min()))))])
+        for further in _FURTHER_OUT:
+            upper = self.bounds(first * further).upper
+            if upper.min() <= log_least + _NEARLY:
+                break
+        return float(first * further[int(np.argmax(upper <= max(log_least + _NEARLY, float(upper.min()))))])
 
     def _simple_lower(self, eps: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

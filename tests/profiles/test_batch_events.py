@@ -115,11 +115,13 @@ def test_width_for_any_number_of_epochs(noise: float, steps: int, epochs: int) -
     assert 0.0 < found.upper - found.lower <= 1e-3 * found.lower
 
 
-def test_pairs_surround_the_curve() -> None:
+@pytest.mark.parametrize(("shift", "end"), [(1.0, 1.5), (6.0, 30.0), (10.0, 80.0)])
+def test_pairs_surround_the_curve(shift: float, end: float) -> None:
+    """The last two are those of little noise, whose pair below is that of the largest output."""
     for direction in ("remove", "add"):
-        leaf = among_others(RandomAllocationLoss(1.0, 100, direction))
-        eps = np.linspace(0.0, 1.5, 40)
-        exact = RandomAllocationCurve(1.0, 100, direction).bounds(eps)
+        leaf = among_others(RandomAllocationLoss(shift, 100, direction))
+        eps = np.linspace(0.0, end, 40)
+        exact = RandomAllocationCurve(shift, 100, direction).bounds(eps)
         upper, lower = above(leaf).log_hockey_stick(eps), below(leaf).log_hockey_stick(eps)
         assert upper is not None and np.all(upper >= exact.lower - 1e-12)
         assert lower is not None and np.all(lower <= exact.upper + 1e-12)
@@ -242,6 +244,31 @@ def test_shuffled_lower_pair(noise: float, batches: int) -> None:
             found = math.exp(float(pair.log_hockey_stick(np.array([eps]))[0]))
             assert found <= exact * (1.0 + 1e-8) + 1e-12
             assert found >= 0.98 * exact - 1e-5
+
+
+@pytest.mark.parametrize(("noise", "batches"), [(0.15, 2), (0.1, 1000)])
+def test_largest_output_of_an_allocation(noise: float, batches: int) -> None:
+    """The same pair without a shift of all outputs: the record's is 1 or 0."""
+    for is_reversed in (False, True):
+        pair = shuffled_batches.largest_coordinate_pair(1.0 / noise, batches, is_reversed, without=0.0)
+        for eps in (0.0, 1.0, 8.0):
+            exact = _largest_coordinate_stick(noise, batches, eps, *((0.0, 1.0) if is_reversed else (1.0, 0.0)))
+            found = math.exp(float(pair.log_hockey_stick(np.array([eps]))[0]))
+            assert 0.98 * exact - 1e-5 <= found <= exact * (1.0 + 1e-8) + 1e-12
+
+
+@pytest.mark.parametrize("epochs", [2, 100])
+@pytest.mark.parametrize(("noise", "steps"), [(0.05, 100), (0.1, 10_000), (0.15, 2)])
+def test_width_with_little_noise(noise: float, steps: int, epochs: int) -> None:
+    found = interval(allocation(noise, steps), 1e-8, count=epochs)
+    assert 0.0 < found.upper - found.lower <= 1e-3 * found.lower
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.5, 10_000), (0.7, 10**6), (1.0, 10**6)])
+def test_the_end_of_the_pair_is_where_the_upper_curve_is_negligible(noise: float, steps: int) -> None:
+    """Not where the lower one is: what is beyond the end has an infinite loss."""
+    found = interval(allocation(noise, steps), 1e-12, count=10)
+    assert 0.0 < found.upper - found.lower <= 2e-3 * found.lower
 
 
 @pytest.mark.parametrize("count", [1, 15])

@@ -194,6 +194,41 @@ def test_transform_of_one_step(v: float) -> None:
         assert abs(exact) <= math.exp(float(step_law(v).log_laplace(np.array(q.real)))) * (1 + 1e-15)
 
 
+@pytest.mark.parametrize("v", [0.05, 1.0, 3.0])
+def test_bounds_of_the_transform_by_chords(v: float) -> None:
+    """Between and beyond the rates of the table, on both sides of the imaginary axis, with any angle that is allowed."""
+    law = step_law(v)
+    for q in (1e-9 + 0j, 0.37 + 0j, 3.3e4 + 0j, -0.013 + 0.4j, -0.3 + 1.7j, -2.0 + 6.0j):
+        with mpmath.workdps(30):
+            exact = float(mpmath.log(abs(_transform_at(mpmath.mpmathify(q), mpmath.mpf(v)))))
+        if q.real >= 0.0:
+            assert exact <= float(law.log_laplace(np.array(q.real))) <= max(0.9 * exact, -60.0 / v) + 1e-9
+        else:
+            angle = np.array([math.atan2(q.imag, q.real) - 0.5 * math.pi])
+            here, there = law.log_continued(np.array([q.real]), angle, np.array([0.5 * q.real]))
+            assert exact <= float(here[0])
+            assert float(law.log_laplace(np.array(0.0))) <= float(there[0]) <= float(here[0]) + 1e-9
+    assert np.isinf(law.log_continued(np.array([-1e12]), np.array([0.1]), np.array([1.0]))[0]).all()
+
+
+def _transform_at(q: mpmath.mpc, v: mpmath.mpf) -> mpmath.mpc:
+    """E e^{-qA} along a line that is rotated a little more than by arg q - pi/2."""
+    angle = max(mpmath.arg(q) - mpmath.pi / 2, 0) + v / 4
+    return mpmath.quad(lambda x: mpmath.exp(-(x - 1j * angle / v) ** 2 / 2 - q * mpmath.exp(v * x - 1j * angle - v * v / 2)),
+                       list(range(-14, 16, 2))) / mpmath.sqrt(2 * mpmath.pi)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.19, 0.2, 0.39, 0.6, 0.81, 0.999])
+def test_small_gaussian_losses(mu: float) -> None:
+    """Quadrature with few nodes against the closed form in 60 digits."""
+    eps = np.array([0.0, 0.3 * mu, 3.0 * mu, 20.0 * mu, 0.5 * mu * mu])
+    with mpmath.workdps(60):
+        for value, found in zip(eps, gaussian_curve.log_delta(eps, mu), strict=True):
+            e, m = mpmath.mpf(float(value)), mpmath.mpf(mu)
+            exact = mpmath.log(mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m))
+            assert abs(found - float(exact)) <= 2e-12
+
+
 @pytest.mark.parametrize(("sigma", "steps"), [(0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_simple_bounds_contain_the_curve(sigma: float, steps: int, direction: str) -> None:
