@@ -136,7 +136,7 @@ class Contour:
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, len(excess), _STRIKES):
                 part = order[begin:begin + _STRIKES]
-                some, (nodes, rest) = excess[part], self._large_terms(excess[part[[0, -1]]])
+                some, (nodes, rest) = excess[part], self._large_terms(excess[part])
                 logs, weights = self.logs[nodes if len(self.logs) > 1 else slice(None)], self.weights[nodes]
                 sizes = np.exp(np.multiply.outer(some, self.points.real[nodes]) + logs.real) * np.abs(weights)
                 phases = np.multiply.outer(some, self.points.imag[nodes]) + (logs.imag + np.angle(weights))
@@ -148,12 +148,17 @@ class Contour:
                 errors[excess <= 0.0] = np.inf
             return Options(np.maximum(middle - errors, 0.0), np.maximum(middle, 0.0), np.maximum(middle, 0.0) + errors)
 
-    def _large_terms(self, ends: np.ndarray) -> tuple[np.ndarray, float]:
-        """The nodes whose terms matter between two excesses, and the sum of all others there: moduli are convex in the excess."""
-        logs = np.multiply.outer(ends, self.points.real) + self.logs.real
-        sizes = (np.exp(np.minimum(logs, _LARGEST)) * np.abs(self.weights)).max(axis=0)
-        kept = ~(sizes <= _NEGLIGIBLE * sizes.max()) | (logs > _LARGEST).any(axis=0)
-        return np.flatnonzero(kept), float(sizes[~kept].sum()) * (1.0 + 1e-9)
+    def _large_terms(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes whose terms matter at either end of increasing excesses, and bounds of the sums of all others at every one.
+
+        The logarithm of a term's modulus is linear in the excess, so that of their sum is convex (Hoelder's inequality).
+        """
+        logs = np.multiply.outer(some[[0, -1]], self.points.real) + self.logs.real
+        sizes = np.exp(np.minimum(logs, _LARGEST)) * np.abs(self.weights)
+        kept = (~(sizes <= _NEGLIGIBLE * sizes.max(axis=1)[:, None]) | (logs > _LARGEST)).any(axis=0)
+        first, last = np.log(sizes[:, ~kept].sum(axis=1) + 1e-300)
+        share = (some - some[0]) / max(float(some[-1] - some[0]), 1e-300)
+        return np.flatnonzero(kept), np.exp(first + share * (last - first)) * (1.0 + 1e-9)
 
     def _path_errors(self, excess: np.ndarray) -> np.ndarray:
         cuts = np.multiply.outer(self.last, excess) + self.log_cuts[:, None]
