@@ -168,7 +168,7 @@ def recorded(monkeypatch, name, store, parts):
 
         def wrapped(*arguments, original=original, **options):
             result = original(*arguments, **options)
-            store[name] = parts(arguments, result)
+            store.setdefault(name, []).append(parts(arguments, result))
             return result
 
         monkeypatch.setattr(module, name, wrapped)
@@ -204,11 +204,12 @@ def recorded_rule(pair, demand, monkeypatch):
 def nodes_and_weights(store):
     """The rule in 40 digits: equispaced nodes, or Gauss-Legendre panels between the edges."""
     if "legendre" not in store:
-        first, step, count = store["equispaced"]
+        (first, step, count), = store["equispaced"]
         return [(mpf(first) + mpf(step) * j, mpf(step)) for j in range(count)]
-    edges = [mpf(edge) for edge in (store["panels"] if "panels" in store else panel_edges(*store["cut_panels"], store["legendre"]))]
-    rule = gauss_legendre(store["legendre"])
-    return [((a + b) / 2 + (b - a) / 2 * x, (b - a) / 2 * w) for a, b in itertools.pairwise(edges) for x, w in rule]
+    counts = store["legendre"]
+    grids = store["panels"] if "panels" in store else [panel_edges(*store["cut_panels"][-1], counts[-1])]
+    return [((a + b) / 2 + (b - a) / 2 * x, (b - a) / 2 * w) for grid, count in zip(grids, counts[-len(grids):], strict=True)
+            for a, b in itertools.pairwise(map(mpf, grid)) for x, w in gauss_legendre(count)]
 
 
 def panel_edges(ends, x, w, count):
@@ -242,7 +243,9 @@ def exact(pair, s, nodes):
 def test_rule_is_as_accurate_as_it_promises(pair, demand, exponents, monkeypatch):
     _, store = recorded_rule(pair, demand, monkeypatch)
     if "panels" in store:
-        assert all(end is None or end == edge for end, edge in zip(pair.ends, store["panels"][[0, -1]], strict=True))
+        grids = store["panels"]
+        assert all(end is None or end == edge for end, edge in zip(pair.ends, (grids[0][0], grids[-1][-1]), strict=True))
+        assert all(one[-1] == other[0] for one, other in itertools.pairwise(grids))
     check(pair, demand, exponents, nodes_and_weights(store))
 
 
@@ -266,7 +269,7 @@ CUT_CASES = [
 def test_rule_without_the_largest_losses(pair, demand, exponents, monkeypatch):
     """As accurate for what is left; what is missing is at most what was allowed, and all there is together with the rest."""
     rule, store = recorded_rule(pair, demand, monkeypatch)
-    low, high = store["cut_panels"][0]
+    low, high = store["cut_panels"][-1][0]
     nodes = nodes_and_weights(store)
     check(pair._replace(ends=(mpf(low), mpf(high))), demand, exponents, nodes)
     assert rule.missing[1, 0] <= math.exp(demand.log_tail) * (1 + 1e-9)
