@@ -65,7 +65,7 @@ MUTATIONS = (
     Mutation("one large loss: losses outwards, below", "self._least(jumps, eps[:, None] - low + off)", "self._least(jumps, eps[:, None] - low)"),
     Mutation("one large loss: what has no bound", "share = np.where(bounded & (high > low), np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)",
              "share = np.where(bounded & (high > low), np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 0.0)"),
-    Mutation("one large loss: what is left of the others", "composition.log_finite + math.log1p(-total) - 1e-15)", "1.0)"),
+    Mutation("one large loss: what is left of the others", "composition.log_finite + math.log1p(-share) - 1e-15)", "1.0)"),
     Mutation("rounding: shares obey", "np.where(wanted > allowed, allowed / wanted, 1.0)", "1.0"),
     Mutation("rounding: outwards", "gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset) + step)", "gaps = losses - offset"),
     Mutation("mirror: rounding", "off = 8.0 * EPSILON * (1.0 + np.exp(small))", "off = 0.0 * small"),
