@@ -166,3 +166,9 @@ def test_no_pair_has_more_mass_than_one(lost: float, size: int, last: float) -> 
     exact = -math.expm1(uses * math.log1p(-lost))
     assert found[0].lower[0] <= exact * (1.0 + 1e-12)
     assert found[1].upper[0] >= exact * (1.0 - 1e-12)
+
+
+def test_no_pair_above_has_more_mass_than_one_either() -> None:
+    """Bounds at 0 that say little, and one direction that has no loss above 0.01: then the other one has lost 1 - e^-0.01 at most."""
+    pair = dominating_pair((np.array([0.0, 0.01]), np.array([0.0, 1.0])), np.array([0.5, 0.0]), np.array([0.5, 0.5]))
+    np.testing.assert_allclose([pair.lost_mass, pair.masses.sum()], [-math.expm1(-0.01), 1.0], rtol=1e-12)
