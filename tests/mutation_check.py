@@ -22,7 +22,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("tests/proofs", "tests/search", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
+TESTS = ("tests/proofs", "tests/search", "tests/losses/test_profile_pair.py", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
 
 
 class Mutation(NamedTuple):
@@ -65,7 +65,15 @@ MUTATIONS = (
     Mutation("one large loss: losses outwards, below", "self._least(jumps, eps[:, None] - low + off)", "self._least(jumps, eps[:, None] - low)"),
     Mutation("one large loss: what has no bound", "share = np.where(bounded & (high > low), np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)",
              "share = np.where(bounded & (high > low), np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 0.0)"),
-    Mutation("one large loss: what is left of the others", "composition.log_finite + math.log1p(-total) - 1e-15)", "1.0)"),
+    Mutation("one large loss: differences from all of the mass", "rates, axis=1) * (1.0 - 8.0 * EPSILON), 1.0) + _DIFFERENCE)", "rates, axis=1) * 1.01, 1.0))"),
+    Mutation("one large loss: cells that are hardly a float", "np.where(part_error > _LEAST, np.inf, 0.0)", "0.0"),
+    Mutation("random allocation: panels", "for logs in (self.panels.logs(excess), cuts)) + self.start", "for logs in (cuts,)) + self.start"),
+    Mutation("random allocation: ends", "for logs in (self.panels.logs(excess), cuts)) + self.start", "for logs in (self.panels.logs(excess),)) + self.start"),
+    Mutation("random allocation: the beginning", "for logs in (self.panels.logs(excess), cuts)) + self.start", "for logs in (self.panels.logs(excess), cuts))"),
+    Mutation("random allocation: rounding", "errors[part] = sizes @ self.errors[nodes] + np.abs(some) * (sizes @ self.per_excess[nodes]) + rest", "errors[part] = rest"),
+    Mutation("pairs above: ends of profiles", "_largest_end(nodes, values) * (1.0 + 8.0 * EPSILON)", "1.0"),
+    Mutation("pairs below: ends of profiles", "_largest_end(used, values) * (1.0 - 8.0 * EPSILON)", "1.0"),
+    Mutation("one large loss: what is left of the others", "composition.log_finite + math.log1p(-share) - 1e-15)", "1.0)"),
     Mutation("rounding: shares obey", "np.where(wanted > allowed, allowed / wanted, 1.0)", "1.0"),
     Mutation("rounding: outwards", "gaps = losses - offset - _OUTWARD * (np.abs(losses) + abs(offset) + step)", "gaps = losses - offset"),
     Mutation("mirror: rounding", "off = 8.0 * EPSILON * (1.0 + np.exp(small))", "off = 0.0 * small"),

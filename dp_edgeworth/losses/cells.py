@@ -141,11 +141,12 @@ def _with_means(low: np.ndarray, high: np.ndarray, p_masses: Masses, q_masses: M
     with np.errstate(all="ignore"):
         near = np.abs(gap) < 0.5 * p
         mean = np.where(near, np.log1p(np.where(near, gap / p, 0.0)), np.log(q / p))
-        error = np.where(near, 2.0 * gap_error / p, 2.0 * (p_error / p + q_error / q)) + 8.0 * EXP_ERROR * np.abs(_finite(mean))
+        error = np.where(near, 2.0 * (gap_error + np.abs(gap) * (p_error / p)) / p, 2.0 * (p_error / p + q_error / q))
+        error += 8.0 * EXP_ERROR * np.abs(_finite(mean))
         known = np.isfinite(mean) & (error < 0.1) & (np.minimum(p, q) > _LEAST)
         unknown = ~known & np.isfinite(low) & np.isfinite(high)
         mean, error = np.where(unknown, 0.5 * (low + high), mean), np.where(unknown, high - low, error)
-        relative = [np.max(part_error[part > _LEAST] / part[part > _LEAST], initial=0.0)
+        relative = [np.max(np.where(part > _LEAST, part_error / part, np.where(part_error > _LEAST, np.inf, 0.0)), initial=0.0)
                     for part, part_error in ((p, p_error), (q, q_error))]
     return Cells(low, high, np.clip(_finite(mean), low, high), np.where(np.isfinite(error), error, 0.0), p, q, 2.0 * max(relative))
 

@@ -133,7 +133,7 @@ class Pllr(abc.ABC):
     @property
     def has_tail(self) -> bool:
         """Whether its rule can leave out the largest losses."""
-        return math.isinf(self.finite_supremum) or self.cuttable
+        return self.finite_supremum == math.inf or self.cuttable
 
     @property
     def finite_supremum(self) -> float:

@@ -30,8 +30,8 @@ class Profile:
     @classmethod
     def of(cls, right_nodes: np.ndarray, right: np.ndarray, left_nodes: np.ndarray, left: np.ndarray) -> Profile:
         """From both sides, each with nodes 0, ... and with the same value at 0."""
-        return cls(np.concatenate([-left_nodes[:0:-1], right_nodes]), np.concatenate([_mirrored(left_nodes, left)[:0:-1], right]),
-                   np.concatenate([left[:0:-1], _mirrored(right_nodes, right)]))
+        return cls(np.concatenate([-left_nodes[:0:-1], right_nodes]), np.concatenate([mirrored(left_nodes, left)[:0:-1], right]),
+                   np.concatenate([left[:0:-1], mirrored(right_nodes, right)]))
 
     def at(self, kept: np.ndarray) -> Profile:
         """Some of the nodes."""
@@ -109,7 +109,7 @@ class Profile:
         return largest * (1.0 + 8.0 * EPSILON) + 8.0 * len(pair.masses) * float(np.finfo(np.longdouble).eps) + 4.0 * EPSILON
 
 
-def _mirrored(nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
+def mirrored(nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
     """H'(e^{-l}) = 1 - e^{-l} + e^{-l} H(e^l), l >= 0."""
     return np.exp(-nodes) * values - np.expm1(-nodes)
 

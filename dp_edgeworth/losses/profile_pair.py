@@ -37,7 +37,7 @@ import math
 import numpy as np
 
 from dp_edgeworth.losses.node_pair import NodePair
-from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, plane_hull
+from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, mirrored, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
 _ATTEMPTS = 4
@@ -61,7 +61,7 @@ def dominating_pair(nodes: Nodes, remove: np.ndarray, add: np.ndarray) -> NodePa
     [0.731059, 0.0, 0.731059]
     """
     values = [np.minimum.accumulate(np.clip(np.asarray(side, float), 0.0, 1.0)) for side in (remove, add)]
-    zero = min(side[0] for side in values)
+    zero = min(*(side[0] for side in values), _largest_end(nodes, values) * (1.0 + 8.0 * EPSILON))
     sides: list[np.ndarray] = []
     for side, places in zip(values, nodes, strict=True):
         lifted = np.where((side > 0.0) & (side < _LEAST), _LEAST, np.minimum(side, zero))
@@ -110,13 +110,19 @@ def dominated_pair(nodes: Nodes, remove: Bracket, add: Bracket, finer: int = 1, 
         lower[0], upper[0] = min(zero), zero[1]
     values = [_support_values(nodes[i], points[i], brackets[i], (points[1 - i], brackets[1 - i]), finer, infinite[i])
               for i in (0, 1)]
-    zero_value = min(values[0][0], values[1][0])
-    values = [np.minimum.accumulate(np.minimum(side, zero_value)) for side in values]
-    profile = Profile.of(nodes[0][:len(values[0])], values[0], nodes[1][:len(values[1])], values[1])
+    used = nodes[0][:len(values[0])], nodes[1][:len(values[1])]
+    most = min(values[0][0], values[1][0], _largest_end(used, values) * (1.0 - 8.0 * EPSILON))
+    values = [np.minimum.accumulate(np.minimum(side, most)) for side in values]
+    profile = Profile.of(used[0], values[0], used[1], values[1])
     pair = profile.at(profile.hull()).pair()
     share = min(max(profile.largest_ratio(pair, -1.0), 0.0), 1.0)
     return balanced(dataclasses.replace(pair, masses=pair.masses * (1.0 - share), lost_mass=pair.lost_mass * (1.0 - share),
                                         infinite_mass=pair.infinite_mass * (1.0 - share)))
+
+
+def _largest_end(nodes: Nodes, values: list[np.ndarray]) -> float:
+    """H and H' fall, so at their ends they are at most what they are, mirrored, on the other side: else hulls have more mass than 1."""
+    return min(float(mirrored(places, side).min()) for places, side in zip(nodes, values, strict=True))
 
 
 def _bracketed(bounds: Bracket, size: int, floor: float) -> Bracket:

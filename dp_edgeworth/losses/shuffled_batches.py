@@ -25,6 +25,7 @@ from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_pair import dominated_pair, subdivided
+from dp_edgeworth.losses.rules import EPSILON
 
 _THRESHOLDS = 1200
 _NODES, _FINER = 1500, 2
@@ -45,7 +46,9 @@ def interval_masses(shift: float, batches: int, mean: float) -> Interval:
     with np.errstate(divide="ignore"):
         logs = special.log_ndtr(c - mean * shift) + (batches - 1.0) * special.log_ndtr(c)
     below, above = np.exp(logs), -np.expm1(logs)
-    doubt_below, doubt_above = (_ROUNDING * (1.0 + np.abs(logs)) * side for side in (below, above))
+    doubt, far = _ROUNDING * (1.0 + np.abs(logs)), np.maximum(np.abs(c), np.abs(c - mean * shift))
+    tail = EPSILON * far * (2.0 * far + mean * shift)  # of a normal tail, as in `cells`; of a logarithm it is in the doubt
+    doubt_below, doubt_above = doubt * below, (doubt + tail) * above
     low = np.concatenate([[0.0], below, [1.0]])
     high = np.concatenate([[1.0], above, [0.0]])
     off_low, off_high = np.concatenate([[0.0], doubt_below, [0.0]]), np.concatenate([[0.0], doubt_above, [0.0]])

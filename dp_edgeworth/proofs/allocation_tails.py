@@ -149,7 +149,8 @@ def _cut(shift: float, steps: float, power: float) -> _Cut:
     cuts = np.arange(_EVERY, len(law.edges), _EVERY)
     logs, factors = np.empty((len(_FACTORS), len(cuts))), np.multiply.outer(_FACTORS, 1.0 / law.edges[cuts])
     for column, cut in enumerate(cuts):
-        kept = np.exp(np.multiply.outer(factors[:, column], law.edges[:cut + 1])) @ law.weights[:cut + 1] + law.least
+        sizes = np.exp(np.multiply.outer(factors[:, column], law.edges[:cut + 1]))
+        kept = sizes @ law.weights[:cut + 1] + law.least * sizes[:, 0]
         logs[:, column] = power * (np.log(kept + 1e-300) + 1e-11)
     return _Cut(logs, factors * steps, math.log(steps) + law.log_tail[cuts] + 1e-11, law.edges[cuts])
 

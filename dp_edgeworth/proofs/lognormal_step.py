@@ -70,7 +70,8 @@ class StepLaw:
     Attributes:
       edges: e^x at increasing x.
       log_tail: log P(A > edge). log_density: log n(x).
-      weights, log_weights: the masses, moved to the edges with the same means. least, log_least: P(A < first edge), moved to 0.
+      weights, log_weights: the masses, moved to the edges with the same means.
+      least, log_least: P(A < first edge), moved to 0, or to that edge.
     """
 
     def __init__(self, shift: float):
@@ -119,7 +120,8 @@ class StepLaw:
         """log E[e^{rA}; A <= c] at the rates, for every c: bounded as in (1), and convex in r; inf where it is not needed."""
         with np.errstate(over="ignore"):
             exponents = np.multiply.outer(self._rates, self.edges)
-            kept = np.cumsum(np.exp(np.minimum(exponents, 690.0)) * self.weights, axis=1)[:, ::_EVERY] + self.least
+            sizes = np.exp(np.minimum(exponents, 690.0))
+            kept = np.cumsum(sizes * self.weights, axis=1)[:, ::_EVERY] + self.least * sizes[:, :1]
         # below e^600 no mass that is too small for a float can matter
         return np.where(exponents[:, ::_EVERY] < 600.0, np.log(kept) + _BIN_ERROR, np.inf)
 

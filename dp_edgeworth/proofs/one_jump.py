@@ -15,7 +15,8 @@ S       R_i is cut into cells (`losses/cells.py`). Putting a cell on both its bo
 H_i     lies within any of its curves, below the Q-mass A <= 1 of its law, above A' - e^u (where A' is a lower bound of A and the P-mass
         is at most 1), and is convex in v = e^u: with any v_j >= v, H(v) <= A - v (A - H(v_j)) / v_j, the chord to v = 0.
 errors  losses are moved outwards by 1e-14 of their size and of epsilon; masses: `Cells.mass_error`, 1e-290 per cell for what is no
-        float, 1e-12 for logarithms and 4 (n + 8) ulp for sums of n terms; 1e-15 for differences from A.
+        float, 4e-12 for logarithms (a dozen roundings of numbers below 1500) and 4 (n + 8) ulp for sums of n terms, which are not added
+        up as logarithms; 1e-15 for differences from A. A use that is finite is in R_i with probability q_i / (1 - infinite mass).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dp_edgeworth.losses.rules import EPSILON, Demand
 from dp_edgeworth.proofs.curve import Curve, LogBounds
 from dp_edgeworth.sums.composition import Composition
 
-_OUTWARD, _NO_FLOAT, _DIFFERENCE, _LOGS = 1e-14, 1e-290, 1e-15, 1e-12
+_OUTWARD, _NO_FLOAT, _DIFFERENCE, _LOGS = 1e-14, 1e-290, 1e-15, 4e-12
 
 
 class Points(NamedTuple):
@@ -91,10 +92,10 @@ class OneJump(Curve):
         (low, masses), (high, more) = jumps.below, jumps.above
         off = _OUTWARD * (np.abs(eps)[:, None] + np.abs(low))
         lower, slopes = self._least(jumps, eps[:, None] - low + off)
-        finite = np.where(np.isfinite(high), high, 0.0)
+        finite = np.where(np.isfinite(high), np.abs(high), 0.0)
         u = eps[:, None] - high - _OUTWARD * (np.abs(eps)[:, None] + finite)
         with np.errstate(invalid="ignore", divide="ignore"):
-            log_low, log_high = np.logaddexp.reduce(masses + lower, axis=1), np.logaddexp.reduce(more + self._most(jumps, u), axis=1)
+            log_low, log_high = _log_sum(masses + lower), _log_sum(more + self._most(jumps, u))
             rates = np.nansum(np.exp(masses + lower - log_low[:, None]) * slopes, axis=1)
         return log_low, log_high, rates
 
@@ -133,7 +134,7 @@ def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: f
 
     None where what is left out is not known, or hardly a float.
     """
-    jumps, total, error, terms = [], 0.0, 0.0, 1
+    jumps, total, share, error, terms = [], 0.0, 0.0, 0.0, 1
     for pllr, count in composition.counts.items():
         if pllr.gaussian_variance is not None or _is_whole(pllr, composition.log_tail):
             continue
@@ -141,13 +142,21 @@ def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: f
         if cells is None or not cells.q.sum() > 1e10 * _NO_FLOAT or not rest.get(pllr):
             return None
         jumps.append(Jumps(_above(cells, count), _below(cells, count), rest[pllr]))
-        total += count * (float(cells.q.sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + 1e-9)
+        most = (float(cells.q.sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + cells.mass_error + 1e-9)
+        total, share = total + count * most, share + count * most / max(1.0 - pllr.infinite_mass, 5e-324)
         error, terms = max(error, cells.mass_error), max(terms, 2 * len(cells.q))
-    if none.complement or not jumps or not total < 1.0:
+    if none.complement or not jumps or not share < 1.0:
         return None
     log_error = 1.01 * (error + _LOGS + 4.0 * EPSILON * (terms + 8.0))
     return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, log_error,
-                   composition.log_finite + math.log1p(-total) - 1e-15)
+                   composition.log_finite + math.log1p(-share) - 1e-15)
+
+
+def _log_sum(logs: np.ndarray) -> np.ndarray:
+    """log sum e^x along the second axis; the sum is one of numbers: `logaddexp.reduce` rounds a logarithm at every step."""
+    peak = np.maximum(logs.max(axis=1, keepdims=True), -1e300)
+    with np.errstate(under="ignore", divide="ignore"):
+        return np.asarray(np.log(np.exp(logs - peak).sum(axis=1)) + peak[:, 0])
 
 
 def _is_whole(pllr: Pllr, log_tail: float) -> bool:

@@ -12,6 +12,8 @@ import pytest
 from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
+from dp_edgeworth.search import answers
+from dp_edgeworth.sums.composition import Composition
 
 mpmath.mp.dps = 40
 
@@ -139,3 +141,34 @@ def test_pairs_are_values():
     assert pair == same and hash(pair) == hash(same) and pickle.loads(pickle.dumps(pair)) == pair
     assert pair != dominating_pair(nodes, exact, 0.9 * exact) and pair != "pair"
     assert reverse(pair) is pair and len({pair, same}) == 1
+
+
+@pytest.mark.parametrize("size, last", [(5, 4.0), (40, 1.2), (1500, 1.2)])
+@pytest.mark.parametrize("lost", [0.1, 1e-6])
+def test_no_pair_has_more_mass_than_one(lost: float, size: int, last: float) -> None:
+    """P has what Q never has, and nothing else happens: L = -log(1 - lost), of which nodes say less. A hull of values that are no
+    profile had masses above 1, and many uses of it more loss than there is: exactly 1 - (1 - lost)^uses at epsilon 0."""
+    loss, uses = -math.log1p(-lost), 60
+    nodes = loss * np.linspace(0.0, last, size), np.array([0.0, 0.5 * loss, 3.0 * loss])
+
+    def right(eps: np.ndarray) -> np.ndarray:
+        return -np.expm1(np.minimum(eps - loss, 0.0))
+
+    points = right(nodes[0]), np.full(3, lost)
+    around = [tuple(side * (1.0 + sign * 1e-13) for sign in (-1.0, 1.0)) for side in points]
+    below = dominated_pair(nodes, (around[0][0], around[0][1]), (around[1][0], around[1][1]), infinite=(0.0, lost * (1.0 - 1e-13)))
+    above = dominating_pair(nodes, around[0][1], np.array([1.0 + 1e-13, 1.0 + 1e-13, 4.0]) * lost)
+    for pair in (below, above):
+        p_mass = pair.lost_mass + (pair.masses * np.exp(-np.maximum(pair.losses, 0.0))).sum()
+        q_mass = pair.infinite_mass + (pair.masses * np.exp(np.minimum(pair.losses, 0.0))).sum()
+        np.testing.assert_allclose([p_mass, q_mass], 1.0, rtol=0.0, atol=1e-11)
+    found = [answers.delta_bounds([Composition({pair: uses})], np.zeros(1), 1e-9) for pair in (below, above)]
+    exact = -math.expm1(uses * math.log1p(-lost))
+    assert found[0].lower[0] <= exact * (1.0 + 1e-12)
+    assert found[1].upper[0] >= exact * (1.0 - 1e-12)
+
+
+def test_no_pair_above_has_more_mass_than_one_either() -> None:
+    """Bounds at 0 that say little, and one direction that has no loss above 0.01: then the other one has lost 1 - e^-0.01 at most."""
+    pair = dominating_pair((np.array([0.0, 0.01]), np.array([0.0, 1.0])), np.array([0.5, 0.0]), np.array([0.5, 0.5]))
+    np.testing.assert_allclose([pair.lost_mass, pair.masses.sum()], [-math.expm1(-0.01), 1.0], rtol=1e-12)

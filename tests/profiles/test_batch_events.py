@@ -10,6 +10,7 @@ import pickle
 from typing import Any
 
 import dp_accounting as dpa
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
@@ -364,3 +365,17 @@ def test_explained() -> None:
     report = dp_edgeworth.explain(dpa.ComposedDpEvent([allocation(1.0, 10), GAUSSIAN(4.0)]), target_delta=1e-5)
     assert "RandomAllocation(Gaussian(1), 1, 10)" in str(report)
     assert dp_edgeworth.explain(allocation(1.1, 234), target_delta=1e-5).direction == "remove"
+
+
+@pytest.mark.parametrize("shift, batches, mean", [(12.0, 2, 0.0), (30.0, 1000, 1.0), (25.0, 10**9, 2.0)])
+def test_masses_of_the_largest_output_in_360_digits(shift: float, batches: int, mean: float) -> None:
+    """Far tails, too: an error of x or of its square counts x^2 times there."""
+    c, (lower, upper) = shuffled_batches.thresholds(shift, batches), shuffled_batches.interval_masses(shift, batches, mean)
+    with mpmath.workdps(360):
+
+        def log_below(at: float) -> mpmath.mpf:
+            return mpmath.log(mpmath.ncdf(mpmath.mpf(at) - mean * mpmath.mpf(shift))) + (batches - 1) * mpmath.log(mpmath.ncdf(at))
+
+        for i in range(7, len(c), 13):
+            mass = mpmath.exp(log_below(c[i])) - mpmath.exp(log_below(c[i - 1]))
+            assert mass < 1e-290 or lower[i] <= mass <= upper[i]

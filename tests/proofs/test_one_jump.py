@@ -11,14 +11,17 @@ import pathlib
 import numpy as np
 import pytest
 
+from dp_edgeworth.losses.atoms import Atoms
+from dp_edgeworth.losses.cells import normal_cells
 from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.normal_mixtures import Normals
 from dp_edgeworth.losses.operations import Mixed, Subsampled, reverse, subsample
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand
 from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
 from dp_edgeworth.proofs.curve import Curve, LogBounds
-from dp_edgeworth.proofs.one_jump import OneJump, Points, one_jump
+from dp_edgeworth.proofs.one_jump import Jumps, OneJump, Points, one_jump
 from dp_edgeworth.search.contours import planned
 from dp_edgeworth.search.ladder import place_of_delta
 from dp_edgeworth.sums.composition import Composition
@@ -141,3 +144,40 @@ def test_errors_are_charged() -> None:
     at = np.array([1e6 - 1.0])
     b, exact = alone.bounds(at), [math.log(-math.expm1(side * 5e-9 - 1.0)) for side in (1.0, -1.0)]
     assert b.lower[0] < exact[0] < exact[1] < b.upper[0]
+
+
+def test_what_a_user_keeps_beside_infinite_losses() -> None:
+    """A' is at most what is finite of the rest and not left out, also where a use is mostly infinite: (f - q)^{n-1}."""
+    leaf = Mixed((0.1, 0.9), (SAMPLED, Atoms((1.0, 0.0), (0.0, 1.0))))
+    cuts, uses = np.linspace(0.05, 9.0, 20), 12
+    for log_tail in (-0.7, -2.0, -8.0):
+        cells = leaf.left_out(log_tail, -300.0, cuts)
+        assert cells is not None
+        kept = (uses - 1) * math.log(0.1 - cells.q.sum())
+        found = one_jump(Composition({leaf: uses}, log_tail), contour(Composition({SAMPLED: 30}), -5.0), cuts, -300.0, {leaf: [Ramp()]})
+        assert found is None or found.log_least <= kept
+    assert found is not None
+    assert found.log_least > kept - math.log(10.0) - 0.01
+
+
+def test_cells_of_neighbouring_numbers() -> None:
+    """A cell that is so narrow that its mass is rounded to 0 counts as an error."""
+    normals, found = Normals.sampled(0.8, 0.05), 0
+    for x in np.linspace(3.0, 6.0, 200):
+        low = normals.loss(np.array([x]))[0]
+        cells = normal_cells(normals, np.array([low, low * (1.0 + 4e-16)]), -400.0, 0.5)
+        assert cells is not None
+        lost = (cells.q[:-1] <= 0.0).any()
+        found += lost
+        assert not lost or cells.mass_error == math.inf
+    assert found
+
+
+def test_sums_of_many_cells() -> None:
+    """One sum of numbers: logarithms that are added up one after the other are rounded at every step."""
+    masses = np.full(50_000, -700.1)
+    curve = made({SAMPLED: 300}, -12.0, -8.0, np.linspace(0.1, 9.0, 50))
+    points, eps = Points(np.full(len(masses), 2.0), masses), np.array([1.0])
+    low, high, _ = curve._sums(Jumps(points, points, [Ramp()]), eps)
+    exact = math.log(len(masses)) - 700.1 + math.log(-math.expm1(-1.0))
+    np.testing.assert_allclose([low[0], high[0]], exact, rtol=0.0, atol=5e-13)
