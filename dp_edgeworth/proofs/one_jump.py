@@ -145,7 +145,8 @@ def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: f
         most = (float(cells.q.sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + cells.mass_error + 1e-9)
         total, share = total + count * most, share + count * most / max(1.0 - pllr.infinite_mass, 5e-324)
         error, terms = max(error, cells.mass_error), max(terms, 2 * len(cells.q))
-    if none.complement or not jumps or not share < 1.0:
+    curves = [none, *(curve for each in jumps for curve in each.rest)]
+    if any(curve.complement for curve in curves) or not jumps or not share < 1.0:
         return None
     log_error = 1.01 * (error + _LOGS + 4.0 * EPSILON * (terms + 8.0))
     return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, log_error,

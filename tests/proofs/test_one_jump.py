@@ -181,3 +181,16 @@ def test_sums_of_many_cells() -> None:
     low, high, _ = curve._sums(Jumps(points, points, [Ramp()]), eps)
     exact = math.log(len(masses)) - 700.1 + math.log(-math.expm1(-1.0))
     np.testing.assert_allclose([low[0], high[0]], exact, rtol=0.0, atol=5e-13)
+
+
+def test_curves_of_the_complement_are_refused() -> None:
+    """1 - delta is no bound of delta, wherever it comes in."""
+    composition = Composition({SAMPLED: 30}, -9.0)
+    place = place_of_delta(composition, -0.1, complement=True)
+    assert place is not None
+    wrong, right = planned(place, 1e-6, place.slope), contour(composition, -5.0)
+    assert wrong is not None and wrong.complement
+    cuts = np.linspace(0.1, 5.0, 20)
+    assert one_jump(composition, wrong, cuts, -640.0, {SAMPLED: [right]}) is None
+    assert one_jump(composition, right, cuts, -640.0, {SAMPLED: [right, wrong]}) is None
+    assert one_jump(composition, right, cuts, -640.0, {SAMPLED: [right]}) is not None
