@@ -154,8 +154,9 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
 
 
 def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """phi(q) is summed to so many digits after its first one."""
-    strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
+    """phi(q) is summed to so many digits after its first one; of calls all q have the same argument, which leaves twice the strip."""
+    widest = 0.5 * (0.5 * math.pi - lean) if abscissa > 0.0 else 0.5 * math.pi
+    strip = min(widest, shift) * (1.0 - 1e-12)
     angle, digits = strip + lean, _DIGITS - float(step_law(shift).log_laplace(np.array(abscissa / steps)))
     step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
     return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))
