@@ -1,7 +1,7 @@
 """Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
 
     k - 1 of at least 0.35, or of some deviations of S    calls along a leaning ray, one for every factor 2^24 of k - 1
-    all other k                                           puts along Re u = a, or leaning from there, with the a, of powers of 2,
+    all other k                                           puts along Re u = a, or leaning from there, with the a, of powers of 4,
                                                           that makes e^{ak} psi(a) / a small
 
 A ray serves every epsilon whose k belongs to it, and is kept.
@@ -58,7 +58,7 @@ def deviation(shift: float, steps: int) -> float:
 @functools.lru_cache(maxsize=256)
 def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Binary exponents of a, and log(e^a psi(a) / a)."""
-    exponents = np.arange(-30.0, 80.0)
+    exponents = np.arange(-30.0, 80.0, 2.0)  # every power of 4
     exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEANING_SHIFT else _LARGEST_RATE ** 3) * steps]
     rates = np.exp2(exponents)
     return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)

@@ -21,7 +21,8 @@ from dp_edgeworth.search.allocation_rays import deviation, keys, ray_contour
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
+_SMALLEST_SHIFT = 1e-6
+_SURE = 3.0  # standard deviations of log A under Q: from there on one A_i is nearly all of S
 _LARGEST_EXPONENT = 690.0
 _FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
@@ -59,8 +60,8 @@ class RandomAllocationCurve(Curve):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the theorem is used; outside, only the simple bounds are."""
-        return _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT
+        """Whether the theorem is used; outside, only the simple bounds are. Under Q the changed log A is normal around v^2/2."""
+        return self.shift >= _SMALLEST_SHIFT and 0.5 * self.shift - math.log(self.steps) / self.shift <= _SURE
 
     @property
     def largest(self) -> float:
