@@ -59,6 +59,12 @@ def among_others(loss: Leaf) -> Leaf:
     return _pairs(loss.shift, loss.steps)[loss.direction]
 
 
+def unamplified(loss: Leaf) -> Leaf:
+    """What dominates an epoch whichever batch the record is in; everything else as it is."""
+    inner = loss.inner if isinstance(loss, Reversed) else loss
+    return normal(inner.shift) if isinstance(inner, RandomAllocationLoss) else loss
+
+
 def composable(table: Mapping[Leaf, int]) -> dict[Leaf, int]:
     """What was composed in one direction, with a rule for every loss; one epoch alone stays what it is."""
     if list(table.values()) == [1]:
