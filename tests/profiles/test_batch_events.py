@@ -116,7 +116,7 @@ def test_epochs_of_many_batches_against_monte_carlo(noise: float, epochs: int, e
 
 
 @pytest.mark.parametrize("epochs", [2, 30, 1000])
-@pytest.mark.parametrize(("noise", "steps"), [(0.13, 100), (0.15, 10**6), (0.6, 50), (0.7, 10**6), (1.1, 234), (2.0, 10_000)])
+@pytest.mark.parametrize(("noise", "steps"), [(0.13, 100), (0.15, 10**4), (0.6, 50), (0.7, 10**6), (1.1, 234), (2.0, 10_000)])
 def test_width_for_any_number_of_epochs(noise: float, steps: int, epochs: int) -> None:
     found = interval(allocation(noise, steps), 1e-5, count=epochs)
     assert 0.0 < found.upper - found.lower <= 1e-3 * found.lower

@@ -254,7 +254,8 @@ def test_small_gaussian_losses(mu: float) -> None:
             assert abs(found - float(exact)) <= 2e-12
 
 
-@pytest.mark.parametrize(("sigma", "steps"), [(0.125, 10**6), (0.15, 100), (0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
+@pytest.mark.parametrize(("sigma", "steps"), [
+    (0.125, 10**6), (0.15, 100), (0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_simple_bounds_contain_the_curve(sigma: float, steps: int, direction: str) -> None:
     """Each of them alone; where the contour is sharp that is a proof that they are on their sides."""
