@@ -54,7 +54,7 @@ def end_of_budget(excess: Excess, one: Point, other: Point, *, absolute: float =
                   whole: bool = False) -> Any:
     """The parameter that keeps the budget and is so near to one that does not; of the two that are given one does.
 
-    Secants where both excesses are finite, the excess of an end that stays being halved (the Illinois method), every third time and
+    Secants where both excesses are finite, the excess of an end that stays being halved (the Illinois method), every fourth time and
     elsewhere bisection; in logarithms of parameters where both are positive. `whole`: only integers.
     """
     kept, beyond = (one, other) if one.kept else (other, one)
@@ -64,7 +64,7 @@ def end_of_budget(excess: Excess, one: Point, other: Point, *, absolute: float =
         tolerance = 1.0 if whole else max(absolute, relative * max(abs(low), abs(high)))
         if high - low <= tolerance:
             return kept.parameter
-        between = _between(kept, beyond, weight, bisect=steps % 3 == 2)
+        between = _between(kept, beyond, weight, bisect=steps % 4 == 3)
         # So far from both ends that the other one follows once one is next to the root.
         margin = 1 if whole else min(0.4 * tolerance, 0.25 * (high - low))
         between = min(max(round(between) if whole else between, low + margin), high - margin)

@@ -161,7 +161,7 @@ def compare_sampling(*, batch_size: int, dataset_size: int, epochs: float, targe
     epsilon = validation.positive("target_epsilon", target_epsilon)
     rows: list[SamplingRow] = []
     for scheme in SCHEMES:
-        noise = _least_noise(scheme, recipe, epsilon, delta, rows[-1].noise_multiplier if rows else 1.0)
+        noise = _least_noise(scheme, recipe, epsilon, delta, rows[0].noise_multiplier if rows else 1.0)
         rows.append(_row(scheme, recipe, noise, delta))
     return SamplingComparison(recipe, delta, epsilon, tuple(rows))
 

@@ -25,7 +25,7 @@ from dp_edgeworth.profiles.curve_pairs import LEAST, Side, pair_of_curves
 from dp_edgeworth.search.random_allocation import RandomAllocationCurve
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-5, 100.0  # of lattices
-_LARGEST_DIRECT, _LARGEST_COORDINATE, _MOST_STEPS = 5.0, 30.0, 10**9  # up to where curves do for lattices, and the largest output
+_LARGEST_COORDINATE, _MOST_STEPS = 30.0, 10**9  # up to where the largest output does for lattices
 
 
 @functools.lru_cache(maxsize=64)
@@ -34,7 +34,7 @@ def _pairs(shift: float, steps: int) -> dict[str, Leaf]:
     if _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT:
         curves = [RandomAllocationCurve(shift, steps, direction) for direction in ("remove", "add")]
         remove = pair_of_curves(*map(_side, curves))
-        if _LARGEST_DIRECT < shift <= _LARGEST_COORDINATE and steps <= _MOST_STEPS:
+        if not curves[0].is_direct and 1.0 < shift <= _LARGEST_COORDINATE and steps <= _MOST_STEPS:
             remove = dataclasses.replace(remove, members=(largest_coordinate_pair(shift, steps, False, without=0.0),))
         return {"remove": remove, "add": reverse(remove)}
     found = gaussian(shift / math.sqrt(steps) * (1.0 - 1e-14)) if shift < 1.0 else sampled_gaussian(shift, 1.0 / steps, AR)
@@ -57,6 +57,12 @@ def among_others(loss: Leaf) -> Leaf:
     if not isinstance(loss, RandomAllocationLoss):
         return loss
     return _pairs(loss.shift, loss.steps)[loss.direction]
+
+
+def unamplified(loss: Leaf) -> Leaf:
+    """What dominates an epoch whichever batch the record is in; everything else as it is."""
+    inner = loss.inner if isinstance(loss, Reversed) else loss
+    return normal(inner.shift) if isinstance(inner, RandomAllocationLoss) else loss
 
 
 def composable(table: Mapping[Leaf, int]) -> dict[Leaf, int]:

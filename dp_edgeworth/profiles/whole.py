@@ -63,18 +63,33 @@ def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:
 
 def _known(pairs: PairSums, *, exact: bool) -> PairSums:
     """The same with epochs of random allocation replaced by their pairs; where it is one epoch and nothing else, `exact` leaves it."""
-    if not any(isinstance(loss, RandomAllocationLoss) for pair in pairs.counts for loss in pair):
+    if not _allocates(pairs) or (exact and list(pairs.counts.values()) == [1]):
         return pairs
-    if exact and list(pairs.counts.values()) == [1]:
-        return pairs
+    return _replaced(pairs, random_allocation.among_others)
+
+
+def _allocates(pairs: PairSums) -> bool:
+    return any(isinstance(loss, RandomAllocationLoss) for pair in pairs.counts for loss in pair)
+
+
+def _replaced(pairs: PairSums, replacement: Callable[[Leaf], Leaf]) -> PairSums:
     found = PairSums()
     for (remove, add), count in pairs.counts.items():
-        found.add(random_allocation.among_others(remove), random_allocation.among_others(add), count)
+        found.add(replacement(remove), replacement(add), count)
     return found
 
 
 def _bounds(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
-    pairs = _known(pairs, exact=True)
+    """Where the pairs of epochs say nothing, as of deltas that their losses beyond all nodes pass: what holds without amplification."""
+    found = _with_pairs(_known(pairs, exact=True), ask, convert)
+    endless = np.flatnonzero(np.isinf(found.upper))
+    if not len(endless) or not _allocates(pairs):
+        return found
+    unamplified = _with_pairs(_replaced(pairs, random_allocation.unamplified), ask, convert)
+    return found.met(Proved.trivial(found.upper.shape, 0.0).between(unamplified).at(endless), endless)
+
+
+def _with_pairs(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
     if not pairs.has_classes:
         return ask(pairs.directions())
     tables = pairs.tables()

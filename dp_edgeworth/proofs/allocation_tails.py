@@ -40,7 +40,7 @@ from dp_edgeworth.sums.composition import EPSILON
 _EVERY = 6  # edges of bins between two values of c
 _FACTORS = np.geomspace(1e-4, 60.0, 24)  # f
 _LARGEST_TRANSFORM = 25.0  # shifts beyond have bins that are no floats
-_RESTS, _BEYOND = 160, 40  # sizes b in a table, and how many of them are tried
+_RESTS, _BEYOND = 160, (-1, 0, 1, 2, 3, 5, 8, 13, 21, 34)  # sizes b in a table, and which of them from the meeting point on are tried
 _CLOSED_FORM_ERROR = 4e-12
 
 
@@ -77,7 +77,7 @@ def log_one_changed(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarr
         middle = (low + high) // 2
         met = np.greater_equal(*terms(middle))
         low, high = np.where(met, low, np.minimum(middle + 1, high)), np.where(met, middle, high)
-    return np.minimum.reduce([np.logaddexp(*terms(np.clip(high + step, 0, _RESTS - 1))) for step in range(-1, _BEYOND)])
+    return np.minimum.reduce([np.logaddexp(*terms(np.clip(high + step, 0, _RESTS - 1))) for step in _BEYOND])
 
 
 def log_none_large(shift: float, steps: float, epsilon: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Which rays serve which epsilons of one epoch of random allocation; what they prove is `proofs/random_allocation.py`.
 
     k - 1 of at least 0.35, or of some deviations of S    calls along a leaning ray, one for every factor 2^24 of k - 1
-    all other k                                           puts along Re u = a, or leaning from there, with the a, of powers of 2,
+    all other k                                           puts along Re u = a, or leaning from there, with the a, of powers of 4,
                                                           that makes e^{ak} psi(a) / a small
 
 A ray serves every epsilon whose k belongs to it, and is kept.
@@ -58,7 +58,7 @@ def deviation(shift: float, steps: int) -> float:
 @functools.lru_cache(maxsize=256)
 def _abscissas(shift: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Binary exponents of a, and log(e^a psi(a) / a)."""
-    exponents = np.arange(-30.0, 80.0)
+    exponents = np.arange(-30.0, 80.0, 2.0)  # every power of 4
     exponents = exponents[np.exp2(exponents) <= (_LARGEST_RATE if shift < _LEANING_SHIFT else _LARGEST_RATE ** 3) * steps]
     rates = np.exp2(exponents)
     return exponents, rates + steps * step_law(shift).log_laplace(rates / steps) - np.log(rates)
@@ -154,8 +154,9 @@ def _length(ray: Ray, start: float, wanted: float, excess: float) -> float:
 
 
 def _rotation(shift: float, steps: int, abscissa: float, lean: float) -> Rotation:
-    """phi(q) is summed to so many digits after its first one."""
-    strip = min(0.5 * (0.5 * math.pi - lean), shift) * (1.0 - 1e-12)
+    """phi(q) is summed to so many digits after its first one; of calls all q have the same argument, which leaves twice the strip."""
+    widest = 0.5 * (0.5 * math.pi - lean) if abscissa > 0.0 else 0.5 * math.pi
+    strip = min(widest, shift) * (1.0 - 1e-12)
     angle, digits = strip + lean, _DIGITS - float(step_law(shift).log_laplace(np.array(abscissa / steps)))
     step = 2.0 * math.pi * strip / (digits + math.log(steps) + 0.5 * ((angle + strip) / shift) ** 2)
     return Rotation(angle, strip, step, math.sqrt(2.0 * digits + 10.0))

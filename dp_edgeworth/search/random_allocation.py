@@ -21,12 +21,13 @@ from dp_edgeworth.search.allocation_rays import deviation, keys, ray_contour
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.sums.composition import Composition
 
-_LARGEST_SHIFT, _SMALLEST_SHIFT = 5.0, 1e-6
+_SMALLEST_SHIFT = 1e-6
+_SURE = 3.0  # standard deviations of log A under Q: from there on one A_i is nearly all of S
 _LARGEST_EXPONENT = 690.0
 _FAR = 1e100
 _LOG_LEAST = -744.0  # an upper bound is never 0
 _NEAREST, _PLACES = 1e-12, 800  # epsilons at which simple bounds look for the end
-_FURTHER_OUT = np.ones(1), np.geomspace(1.02, 2.0, 12), np.geomspace(2.1, 40.0, 30), np.geomspace(44.0, 3000.0, 45)  # of the end
+_FURTHER_OUT = np.geomspace(1.0, 3000.0, 80)  # of the end
 _NEARLY = 7.0  # of its log delta
 _ROOM = 8.0 * EPSILON  # of log delta, which is negative, between a bound and the target
 _NARROW, _WIDE = 1e-8, 1e-3  # intervals of log delta that need no contour, and for which the simple bounds are tried
@@ -59,8 +60,8 @@ class RandomAllocationCurve(Curve):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the theorem is used; outside, only the simple bounds are."""
-        return _SMALLEST_SHIFT <= self.shift <= _LARGEST_SHIFT
+        """Whether the theorem is used; outside, only the simple bounds are. Under Q the changed log A is normal around v^2/2."""
+        return self.shift >= _SMALLEST_SHIFT and 0.5 * self.shift - math.log(self.steps) / self.shift <= _SURE
 
     @property
     def largest(self) -> float:
@@ -76,11 +77,13 @@ class RandomAllocationCurve(Curve):
         """An epsilon from which log delta is about below that: where the simple lower bounds say so, or further out."""
         eps = np.geomspace(_NEAREST, self.largest, _PLACES)
         first = float(eps[min(int(np.sum(self._simple_lower(eps) > log_least)), _PLACES - 1)])
-        for further in _FURTHER_OUT:
-            upper = self.bounds(first * further).upper
-            if upper.min() <= log_least + _NEARLY:
+        best, least = first, math.inf
+        for end in first * _FURTHER_OUT:  # one at a time: another end may need another ray
+            upper = float(self.bounds(np.array([end])).upper[0])
+            best, least = (float(end), upper) if upper < least else (best, least)
+            if upper <= log_least + _NEARLY:
                 break
-        return float(first * further[int(np.argmax(upper <= max(log_least + _NEARLY, float(upper.min()))))])
+        return best
 
     def _simple_lower(self, eps: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 from dp_edgeworth.losses import gaussian_curve
-from dp_edgeworth.proofs import allocation_tails
+from dp_edgeworth.proofs import allocation_tails, random_allocation
 from dp_edgeworth.proofs.lognormal_step import Rotation, log_powers, step_law
 from dp_edgeworth.proofs.random_allocation import Ray, contour
 from dp_edgeworth.search.random_allocation import RandomAllocationCurve
@@ -194,11 +194,36 @@ def test_transform_of_one_step(v: float) -> None:
         assert abs(exact) <= math.exp(float(step_law(v).log_laplace(np.array(q.real)))) * (1 + 1e-15)
 
 
+@pytest.mark.parametrize("q", [1.0j, 6.0j])
+def test_a_strip_that_leaves_the_half_plane_proves_nothing(q: complex) -> None:
+    """|arg q - beta| + b > pi/2: the rule of this step is then far less precise than its edges would have it."""
+    found = log_powers(1.0, 1.0, np.array([q]), Rotation(0.1, 1.5, 0.3, 9.5))
+    with mpmath.workdps(30):
+        exact = complex(_transform(mpmath.mpmathify(q), mpmath.mpf(1)))
+    assert abs(exact) <= np.exp(found.logs.real[0]) * (1.0 + math.expm1(found.errors[0]))
+    assert not np.exp(found.logs.real[0]) < 1e300
+
+
+def test_terms_that_are_left_out_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    eps = np.linspace(0.1, 0.3, 9)
+    exact = np.exp(RandomAllocationCurve(1.0, 50, "remove").bounds(eps).estimate)
+    ray = Ray(1.0, 50.0, 4.0, 0.0, np.append(0.0, np.geomspace(0.3, 200.0, 40)), np.zeros(1), 32, Rotation(0.6, 0.6, 0.05, 9.5))
+    widths = []
+    for share in (1e-19, 1e-3):
+        monkeypatch.setattr(random_allocation, "_NEGLIGIBLE", share)
+        found = contour(ray).options(np.expm1(eps))
+        call = exact + np.expm1(eps)
+        assert np.all((found.lower <= call + 1e-12) & (call - 1e-12 <= found.upper))
+        widths.append(float((found.upper - found.lower).max()))
+    assert widths[0] < 1e-9 < 1e-6 < widths[1]
+
+
 @pytest.mark.parametrize("v", [0.05, 1.0, 3.0])
 def test_bounds_of_the_transform_by_chords(v: float) -> None:
     """Between and beyond the rates of the table, on both sides of the imaginary axis, with any angle that is allowed."""
     law = step_law(v)
-    for q in (1e-9 + 0j, 0.37 + 0j, 3.3e4 + 0j, -0.013 + 0.4j, -0.3 + 1.7j, -2.0 + 6.0j):
+    by_the_cut = () if v < 1.0 else (-1.0 + 0.07j,)  # an integral that cancels in 1 / (2 v^2) digits and more
+    for q in (1e-9 + 0j, 0.37 + 0j, 3.3e4 + 0j, -0.013 + 0.4j, -0.3 + 1.7j, -2.0 + 6.0j, *by_the_cut):
         with mpmath.workdps(30):
             exact = float(mpmath.log(abs(_transform_at(mpmath.mpmathify(q), mpmath.mpf(v)))))
         if q.real >= 0.0:
@@ -229,7 +254,8 @@ def test_small_gaussian_losses(mu: float) -> None:
             assert abs(found - float(exact)) <= 2e-12
 
 
-@pytest.mark.parametrize(("sigma", "steps"), [(0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
+@pytest.mark.parametrize(("sigma", "steps"), [
+    (0.125, 10**6), (0.15, 100), (0.22, 10), (0.5, 100), (1.0, 2), (1.0, 10), (2.0, 1000), (50.0, 7)])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_simple_bounds_contain_the_curve(sigma: float, steps: int, direction: str) -> None:
     """Each of them alone; where the contour is sharp that is a proof that they are on their sides."""
