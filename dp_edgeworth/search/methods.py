@@ -3,7 +3,7 @@
     method                     when                                         cost
     random allocation          one epoch and nothing else                   some milliseconds
     closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
-    Chernoff at the floor      another direction has an answer already      one ladder
+    at the floor               another direction has an answer already      one ladder
     lattices, few uses         up to 64 uses of up to 3 kinds, not atoms    3 to 50 ms, the same for a whole curve
     convolution, atoms         atoms on no common lattice                   as the small convolution below
     contour, short             always                                       a millisecond, up to 20 ms
@@ -41,7 +41,7 @@ from dp_edgeworth.search.lattices import read_off_lattices
 from dp_edgeworth.search.problem import Problem, without_rare
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.search.random_allocation import read_epoch
-from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.composition import SHORT, Composition
 
 _RESERVE = 14.0  # digits (base e) that a curve has to spare where it is to serve many targets
 _FINER = (1.0, 1.0, 6.0, 36.0)
@@ -75,10 +75,15 @@ def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarr
 
 
 def _at_the_floor(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
-    """Whether the Chernoff bound already stays below what another direction has reached."""
+    """Whether this direction stays below what another one has reached: by the contour of that one, at the same frequencies, or by the
+    Chernoff bound.
+    """
     left = question.open(found, floor)
     middle = int(left[len(left) // 2])
     log_g, epsilon = question.expected(problem.whole, middle, floor)
+    if problem.other is not None and problem.other.size <= SHORT + 1 and len(left) == 1:
+        curve = problem.curve(problem.other.like(problem.rest))
+        return found.met(question.read(curve, problem.whole, left, epsilon, found, floor), left)
     tilts = rough_tilts(problem.rest, log_g, epsilon)
     if tilts is None:
         return found
@@ -266,7 +271,7 @@ _NARROWING = 12  # the first rows, which negligible leaves may have been in the 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
     """Row after row, as long as a target is open; a row that needs too large a rule proves nothing."""
     if floor.any():
-        table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
+        table = (Method("at the floor", _always, _at_the_floor), *table)
     for method in table:
         if method.applies(problem, question, found) and (not method.dear or question.worth_waiting(found, floor)):
             before = found
