@@ -97,17 +97,12 @@ class Contour(Curve):
     tau2: float
     aliases: AliasBound
     period: float
-    others: np.ndarray
 
     theorem = "contour"
 
     @property
     def size(self) -> int:
         return len(self.log_terms)
-
-    def like(self, composition: Composition) -> Contour:
-        """With the same parameters, of another composition."""
-        return contour(composition, self.tilt, self.period, self.size - 1, self.tau2, self.others)
 
     @functools.cached_property
     def frequencies(self) -> np.ndarray:
@@ -202,4 +197,4 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.zeros(len(free))])
     return Contour(tilt, log_mgf, error, step, part.log_terms + normal, part.errors + 4.0 * EPSILON * np.abs(normal),
                    -float(part.envelope.smoothed(tau2).exponent(float(y[-1]))), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf,
-                   period), period, others)
+                   period), period)

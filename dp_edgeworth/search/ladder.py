@@ -138,6 +138,7 @@ def _not_too_steep(composition: Composition, tilt: float, log_g: float) -> float
     return min(tilt, -8.0 * min(log_g, -1e-3) / most) if 0.0 < most < math.inf else tilt
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def _probed(composition: Composition, first: float, log_g: float) -> float:
     """The guess `first`, or a lower one where tilted laws turn out to be wider: rules for steep tilts are dear, and for lower ones not.
 
@@ -190,8 +191,9 @@ def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], 
     than 6.
     """
     for _ in range(_MOST_SHARPENED):
-        best, tilts = int(score(rungs).argmin()), rungs.tilts
-        loss = tilts[best] * (score(rungs) - score(rungs)[best])
+        scores, tilts = score(rungs), rungs.tilts
+        best = int(scores.argmin())
+        loss = tilts[best] * (scores - scores[best])
         low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
         if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
             break

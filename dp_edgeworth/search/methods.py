@@ -32,6 +32,7 @@ import numpy as np
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
+from dp_edgeworth.proofs.contour import contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search.contours import planned
@@ -41,7 +42,7 @@ from dp_edgeworth.search.lattices import read_off_lattices
 from dp_edgeworth.search.problem import Problem, without_rare
 from dp_edgeworth.search.questions import DeltaAt, Question
 from dp_edgeworth.search.random_allocation import read_epoch
-from dp_edgeworth.sums.composition import SHORT, Composition
+from dp_edgeworth.sums.composition import Composition
 
 _RESERVE = 14.0  # digits (base e) that a curve has to spare where it is to serve many targets
 _FINER = (1.0, 1.0, 6.0, 36.0)
@@ -50,6 +51,7 @@ _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
 _MOST_FAILURES = 3
 _FEW_USES, _FEW_KINDS = 64, 3
+_FEW_TARGETS = 8
 
 
 class Method(NamedTuple):
@@ -75,19 +77,22 @@ def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarr
 
 
 def _at_the_floor(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
-    """Whether this direction stays below what another one has reached: by the contour of that one, at the same frequencies, or by the
-    Chernoff bound.
+    """Whether this direction stays below what another one has reached: by the Chernoff bound, or by the contour that that one has.
+
+    These are told to mirror images only, whose tilts must be exact (`search.ladder`).
     """
     left = question.open(found, floor)
     middle = int(left[len(left) // 2])
     log_g, epsilon = question.expected(problem.whole, middle, floor)
-    if problem.other is not None and problem.other.size <= SHORT + 1 and len(left) == 1:
-        curve = problem.curve(problem.other.like(problem.rest))
-        return found.met(question.read(curve, problem.whole, left, epsilon, found, floor), left)
     tilts = rough_tilts(problem.rest, log_g, epsilon)
     if tilts is None:
         return found
-    curve = problem.curve(chernoff.chernoff(problem.rest, tilts))
+    curve: Curve = problem.curve(chernoff.chernoff(problem.rest, tilts))
+    found = found.met(question.below(curve, problem.whole, left, floor), left)
+    left, other = question.open(found, floor), problem.other
+    if other is None or not (0 < len(left) <= _FEW_TARGETS and (1.0 + other.tilt) - 1.0 == other.tilt > 0.0 and tilts.min() > 0.0):
+        return found
+    curve = problem.curve(contour(problem.rest, other.tilt, other.period, other.size - 1, other.tau2, tilts))
     return found.met(question.below(curve, problem.whole, left, floor), left)
 
 

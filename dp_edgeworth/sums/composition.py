@@ -29,7 +29,7 @@ _CACHED_NODES = 4_000_000
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
 _KEPT_RUNGS = 16
-SHORT = 64  # frequencies
+_SHORT = 64  # frequencies
 
 
 class Rungs(NamedTuple):
@@ -212,7 +212,7 @@ class Composition:
         Short ones of both directions are one vector: it costs little more than one of them.
         """
         signed: tuple[float, ...] = (-1.0 - tilt if self.mirrored else tilt,)
-        if self.paired and last <= SHORT:
+        if self.paired and last <= _SHORT:
             signed = tilt, -1.0 - tilt
         key = Spectrum(signed, period, last, self._common_demand(signed, 2.0 * math.pi / period * last))
         return key.read(self.sums.of(key), self.gaussian_variance, mirrored=self.mirrored)

@@ -41,9 +41,10 @@ def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> np
     unimodal = np.where(cells >= mode, right, left)
     # Sorted by height, the cells above a level are an interval; every level is a uniform law.
     order = np.argsort(-unimodal, axis=-1)
-    heights = np.exp(np.take_along_axis(unimodal, order, axis=-1))
-    widths = np.cumsum(np.take_along_axis(lengths[None], order, axis=-1), axis=-1)
-    drops = np.append(heights[..., :-1] - heights[..., 1:], heights[..., -1:], axis=-1)
+    heights = np.exp(-np.sort(-unimodal, axis=-1))
+    widths = np.cumsum(lengths[np.arange(len(lengths))[:, None], order], axis=-1)
+    drops = heights.copy()
+    drops[..., :-1] -= heights[..., 1:]
     shares = drops * widths
     shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
     place = np.searchsorted(LENGTHS, widths, side="right") - 1
