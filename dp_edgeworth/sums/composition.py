@@ -65,6 +65,7 @@ class Composition:
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
         self._rungs: dict[bytes, Rungs] = {}
+        self._line: tuple[tuple[float, float, int], Spectral] | None = None  # the last one, which is asked for twice
 
     @functools.cached_property
     def counts(self) -> dict[Pllr, int]:
@@ -211,11 +212,15 @@ class Composition:
 
         Short ones of both directions are one vector: it costs little more than one of them.
         """
+        if self._line is not None and self._line[0] == (tilt, period, last):
+            return self._line[1]
         signed: tuple[float, ...] = (-1.0 - tilt if self.mirrored else tilt,)
         if self.paired and last <= _SHORT:
             signed = tilt, -1.0 - tilt
         key = Spectrum(signed, period, last, self._common_demand(signed, 2.0 * math.pi / period * last))
-        return key.read(self.sums.of(key), self.gaussian_variance, mirrored=self.mirrored)
+        found = key.read(self.sums.of(key), self.gaussian_variance, mirrored=self.mirrored)
+        self._line = (tilt, period, last), found
+        return found
 
     def blocks(self, demand: Demand) -> Iterator[Block]:
         """All non-Gaussian leaves with rules that meet the demand, a bounded number of nodes at a time."""

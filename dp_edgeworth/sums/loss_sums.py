@@ -197,7 +197,10 @@ class LossSums:
             tally = self._extended(key)
             return tally.high + tally.low
         leaves = [(float(count), _row(leaf, key)) for leaf, count in self.counts.items()]
-        high, low = leaves[0][0] * leaves[0][1], np.zeros(len(leaves[0][1]))
+        high = leaves[0][0] * leaves[0][1]
+        if len(leaves) == 1:
+            return high
+        low = np.zeros(len(high))
         for count, row in leaves[1:]:
             high, low = _two_sum(high, low, count * row)
         return high + low
