@@ -19,8 +19,8 @@ from dp_edgeworth.losses.rules import EPSILON
 
 def log_kappa(tilt: np.ndarray) -> np.ndarray:
     """log sup_{v>0} (1 - e^{-v}) e^{-cv} for c > 0; 0 for -1 <= c <= 0 (sup of min(1, e^{-v}) e^{-cv})."""
-    c = np.maximum(np.asarray(tilt, float), 1e-300)
-    return np.where(np.asarray(tilt) > 0, -c * np.log1p(1.0 / c) - np.log1p(c), 0.0)
+    c = np.maximum(tilt, 1e-300)
+    return np.where(tilt > 0, -c * np.log1p(1.0 / c) - np.log1p(c), 0.0)
 
 
 class AliasBound:

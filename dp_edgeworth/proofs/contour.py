@@ -96,6 +96,7 @@ class Contour(Curve):
     log_cut: float  # log of e^{-E(y_J)}, smoothing included
     tau2: float
     aliases: AliasBound
+    period: float
 
     theorem = "contour"
 
@@ -196,4 +197,4 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.zeros(len(free))])
     return Contour(tilt, log_mgf, error, step, part.log_terms + normal, part.errors + 4.0 * EPSILON * np.abs(normal),
                    -float(part.envelope.smoothed(tau2).exponent(float(y[-1]))), tau2, AliasBound(tilts, log_bounds, tilt, log_mgf,
-                   period))
+                   period), period)

@@ -38,7 +38,7 @@ class LogTargets(NamedTuple):
 def log_targets(composition: Composition, deltas: np.ndarray, *, complement: bool, whole: bool = False) -> LogTargets:
     """log(delta - infinite mass), or log(1 - delta); -inf where nothing is left. `whole`: log delta."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if complement or whole:
+        if complement or whole or not composition.infinite_mass:
             logs = np.log1p(-deltas) if complement else np.log(deltas)
             return LogTargets(logs, 4.0 * EPSILON * np.abs(logs))
         finite = deltas - composition.infinite_mass

@@ -41,9 +41,13 @@ class Proved:
     def __len__(self) -> int:
         return len(self.lower)
 
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        return self.lower, self.estimate, self.upper, self.lower_by, self.upper_by
+
     def at(self, index: Any) -> Proved:
         """Of some targets."""
-        return Proved(*(np.atleast_1d(getattr(self, field.name)[index]) for field in dataclasses.fields(self)))
+        return Proved(*(np.atleast_1d(column[index]) for column in self._columns))
 
     def met(self, other: Proved, index: Any = slice(None)) -> Proved:
         """Both hold, the other one for the targets `index`; the estimate is the other one's, kept inside."""
@@ -52,7 +56,9 @@ class Proved:
         lower, upper = np.where(higher, other.lower, mine.lower), np.where(smaller, other.upper, mine.upper)
         parts = (lower, np.clip(other.estimate, lower, np.maximum(lower, upper)), upper,
                  np.where(higher, other.lower_by, mine.lower_by), np.where(smaller, other.upper_by, mine.upper_by))
-        columns = [getattr(self, field.name).copy() for field in dataclasses.fields(self)]
+        if len(self) == len(lower) == 1:
+            return Proved(*parts)
+        columns = [column.copy() for column in self._columns]
         for column, part in zip(columns, parts, strict=True):
             column[index] = part
         return Proved(*columns)

@@ -122,11 +122,13 @@ def _supremum(directions: Sequence[Composition], question: Question, memory: Mem
     if memory is None and len(directions) > 1 and directions[0].leaf_count <= _FEW_LEAVES:
         memory = Memory()  # for what one direction says of the other
     result: Proved | None = None
+    other: Contour | None = None
     for composition in directions:
         floor = np.zeros(len(question.targets)) if result is None else result.lower
         if composition.mirrored and memory is not None:
             _mirror(directions[0], composition, memory)
-        own = _one(composition, question, floor, memory)
+            other = next((curve for curve in reversed(memory.of(directions[0])) if isinstance(curve, Contour)), None)
+        own = _one(composition, question, floor, memory, other)
         if composition.dominated is not composition:
             own = _one(composition.dominated, question, floor, memory).between(own)
         result = own if result is None else result.larger(own)
@@ -141,7 +143,8 @@ def _mirror(first: Composition, composition: Composition, memory: Memory) -> Non
     mine += [Mirrored(curve) for curve in memory.of(first) if isinstance(curve, RoundedLattice) and id(curve) not in known]
 
 
-def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory | None) -> Proved:
+def _one(composition: Composition, question: Question, floor: np.ndarray, memory: Memory | None,
+         other: Contour | None = None) -> Proved:
     found = question.begin(composition)
     if composition.log_finite == -math.inf or math.isinf(composition.gaussian_variance):  # nothing finite, or beyond all floats
         return found
@@ -156,4 +159,4 @@ def _one(composition: Composition, question: Question, floor: np.ndarray, memory
     left = question.open(found, floor)
     if not len(left) or (memory is not None and memory.exhausted(composition) and np.isfinite(found.upper[left]).all()):
         return found
-    return narrowed(Problem(composition, composition, made=curves), question, found, floor)
+    return narrowed(Problem(composition, composition, made=curves, other=other), question, found, floor)

@@ -24,7 +24,7 @@ from dp_edgeworth.sums.envelope import FIRST, LAST, RATIO, Envelope, sup_sinc
 
 _FINEST, _COARSEST = 1e-12, 1e-4  # relative accuracy of G that is aimed at
 # Digits (base e) by which the cut-off is below what was asked for: envelopes depend on how leaves are grouped, answers should not.
-_SPARE = 9.0
+_SPARE, _LEAST_SPARE = 9.0, 2.0
 _FEW, _SOME, _SHORT, _MOST = 256, 640, 1 << 14, 1 << 18  # frequencies
 _MOST_POINTS = 1 << 18  # of a lattice
 _MOST_LOSS = 34.0  # log A / G: beyond, nothing is left of 16 digits
@@ -103,9 +103,10 @@ def _contour(place: Place, choice: Plan, width: float, slope: float, finer: floa
             envelope = composition.spectral(choice.tilt, choice.period, last).envelope
         except RuleTooLargeError:
             return None
-    needed = sufficient_frequency(envelope, need + _SPARE) * turns
-    if needed <= max(last, _SOME):
-        last = last if needed <= last else 8 * math.ceil(needed / 8.0)
+    if sufficient_frequency(envelope, need + _LEAST_SPARE) * turns > last:
+        needed = sufficient_frequency(envelope, need + _SPARE) * turns
+        last = max(last, 8 * math.ceil(needed / 8.0)) if needed <= _SOME else 0
+    if last:
         return contour(composition, choice.tilt, choice.period, last, 0.0, choice.others)
     return _smoothed(place, choice, envelope, width, slope, finer, short)
 

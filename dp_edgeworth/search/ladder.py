@@ -24,6 +24,7 @@ _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
 _GRAIN = 2.0**52
 _SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
 _LEAST_LOG, _STEEP, _FEW_LEAVES = -700.0, 16.0, 64
+_FAR = 8.0  # guesses from here on are probed at lower tilts first
 _STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
 
 
@@ -49,7 +50,7 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     variance = float(start.variance[0])
     if not 1e-290 < variance < 1e290:
         return None
-    first = 1.0 / (1.0 + math.sqrt(variance)) if complement else _normal_tilt(composition, variance, log_g)
+    first = 1.0 / (1.0 + math.sqrt(variance)) if complement else _probed(composition, _normal_tilt(composition, variance, log_g), log_g)
 
     def move(rungs: Rungs) -> int:
         values = normal_logs(rungs) if complement else _log_bounds(rungs)
@@ -107,12 +108,18 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
 
 
 def rough_tilts(composition: Composition, log_g: float, epsilon: float) -> np.ndarray | None:
-    """One ladder, where a normal law of the same mean and variance would have its saddle point; good enough for a Chernoff bound."""
-    start = composition.rungs(np.zeros(1))
+    """One ladder, where a normal law of the same mean and variance would have its saddle point; good enough for a Chernoff bound.
+
+    Of a mirror image that of the other direction, at which K is known already.
+    """
+    asked = composition.reflected or composition
+    start = asked.rungs(np.zeros(1))
     mean, variance = float(start.mean[0]), float(start.variance[0])
     if not (1e-20 < variance < 1e20 and math.isfinite(mean) and math.isfinite(log_g)):  # delta may be the infinite mass itself
         return None
-    tilt = max(_normal_tilt(composition, variance, log_g), _not_too_steep(composition, (epsilon - mean) / variance, log_g))
+    tilt = _probed(asked, _normal_tilt(asked, variance, log_g), log_g)
+    if asked is composition:
+        tilt = max(tilt, _not_too_steep(composition, (epsilon - mean) / variance, log_g))
     return _positive(_STEPS_PER_OCTAVE * round(math.log2(tilt)))
 
 
@@ -129,6 +136,25 @@ def _not_too_steep(composition: Composition, tilt: float, log_g: float) -> float
         return tilt
     most = max(pllr.largest_kept(max(min(log_g, -1.0), _LEAST_LOG)) for pllr in composition.counts)
     return min(tilt, -8.0 * min(log_g, -1e-3) / most) if 0.0 < most < math.inf else tilt
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def _probed(composition: Composition, first: float, log_g: float) -> float:
+    """The guess `first`, or a lower one where tilted laws turn out to be wider: rules for steep tilts are dear, and for lower ones not.
+
+    Where log G(K'(a)) is known, d log G / dc = -c K'' puts the saddle point at about c^2 = a^2 + 2 (log G(K'(a)) - log_g) / K''(a).
+    """
+    if first < _FAR:
+        return first
+    probes = 2.0 ** (round(math.log2(first)) + np.array([-4.0, -2.0]))
+    try:
+        rungs = composition.rungs(probes)
+    except RuleTooLargeError:
+        return first
+    logs = normal_logs(rungs) - log_g
+    at = int(logs[1] > 0.0)
+    guess = float(np.sqrt(probes[at] ** 2 + 2.0 * np.maximum(logs[at], 0.0) / rungs.variance[at]))
+    return min(guess, first if at else float(probes[1])) if guess > 0.0 else first
 
 
 def _moved_ladder(composition: Composition, first: float, complement: bool,
@@ -165,15 +191,14 @@ def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], 
     than 6.
     """
     for _ in range(_MOST_SHARPENED):
-        best, tilts = int(score(rungs).argmin()), rungs.tilts
-        loss = tilts[best] * (score(rungs) - score(rungs)[best])
+        scores, tilts = score(rungs), rungs.tilts
+        best = int(scores.argmin())
+        loss = tilts[best] * (scores - scores[best])
         low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
         if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
             break
         near = (1.0 + np.linspace(tilts[low], tilts[high], _INSERTED + 2)[1:-1]) - 1.0
-        extra = composition.rungs(np.setdiff1d(near, tilts))
-        order = np.argsort(np.append(tilts, extra.tilts))
-        rungs = Rungs(*(np.append(a, b)[order] for a, b in zip(rungs, extra, strict=True)))
+        rungs = composition.joined(rungs.tilts, np.setdiff1d(near, tilts))
     return rungs
 
 

@@ -3,7 +3,7 @@
     method                     when                                         cost
     random allocation          one epoch and nothing else                   some milliseconds
     closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
-    Chernoff at the floor      another direction has an answer already      one ladder
+    at the floor               another direction has an answer already      one ladder, one short contour
     lattices, few uses         up to 64 uses of up to 3 kinds, not atoms    3 to 50 ms, the same for a whole curve
     convolution, atoms         atoms on no common lattice                   as the small convolution below
     contour, short             always                                       a millisecond, up to 20 ms
@@ -32,6 +32,7 @@ import numpy as np
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import chernoff, closed_form, convolution, reduction
+from dp_edgeworth.proofs.contour import contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.search.contours import planned
@@ -50,6 +51,7 @@ _FEW_PAIRS, _MANY_PAIRS, _MOST_PASSES = 1e7, 4e7, 8
 _MANY_TERMS, _NEIGHBOURS = 2_000, 12  # asking a large curve is dear: it serves a few neighbours only
 _MOST_FAILURES = 3
 _FEW_USES, _FEW_KINDS = 64, 3
+_FEW_TARGETS = 8
 
 
 class Method(NamedTuple):
@@ -75,14 +77,22 @@ def _closed(problem: Problem, question: Question, found: Proved, floor: np.ndarr
 
 
 def _at_the_floor(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
-    """Whether the Chernoff bound already stays below what another direction has reached."""
+    """Whether this direction stays below what another one has reached: by the Chernoff bound, or by the contour that that one has.
+
+    These are told to mirror images only, whose tilts must be exact (`search.ladder`).
+    """
     left = question.open(found, floor)
     middle = int(left[len(left) // 2])
     log_g, epsilon = question.expected(problem.whole, middle, floor)
     tilts = rough_tilts(problem.rest, log_g, epsilon)
     if tilts is None:
         return found
-    curve = problem.curve(chernoff.chernoff(problem.rest, tilts))
+    curve: Curve = problem.curve(chernoff.chernoff(problem.rest, tilts))
+    found = found.met(question.below(curve, problem.whole, left, floor), left)
+    left, other = question.open(found, floor), problem.other
+    if other is None or not (0 < len(left) <= _FEW_TARGETS and (1.0 + other.tilt) - 1.0 == other.tilt > 0.0 and tilts.min() > 0.0):
+        return found
+    curve = problem.curve(contour(problem.rest, other.tilt, other.period, other.size - 1, other.tau2, tilts))
     return found.met(question.below(curve, problem.whole, left, floor), left)
 
 
@@ -266,7 +276,7 @@ _NARROWING = 12  # the first rows, which negligible leaves may have been in the 
 def narrowed(problem: Problem, question: Question, found: Proved, floor: np.ndarray, table: tuple[Method, ...] = TABLE) -> Proved:
     """Row after row, as long as a target is open; a row that needs too large a rule proves nothing."""
     if floor.any():
-        table = (Method("Chernoff at the floor", _always, _at_the_floor), *table)
+        table = (Method("at the floor", _always, _at_the_floor), *table)
     for method in table:
         if method.applies(problem, question, found) and (not method.dear or question.worth_waiting(found, floor)):
             before = found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from dp_edgeworth.proofs import reduction
+from dp_edgeworth.proofs.contour import Contour
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.reduction import Reduced, Reduction
@@ -20,6 +21,7 @@ class Problem:
     rest: Composition
     reductions: tuple[Reduction, ...] = ()
     made: list[Curve] = dataclasses.field(default_factory=list)  # all curves of `whole` so far
+    other: Contour | None = None  # of the direction of which `whole` is the mirror image
 
     def reduced(self, step: Reduction) -> Problem:
         return Problem(self.whole, step.rest, (step, *self.reductions), self.made)

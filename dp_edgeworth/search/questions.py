@@ -143,8 +143,7 @@ class EpsilonOf(Question):
 
     def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
-        with np.errstate(invalid="ignore"):
-            close = found.upper - found.lower <= times * self.tolerance * np.maximum(1.0, found.lower)
+        close = found.upper <= found.lower + times * self.tolerance * np.maximum(1.0, found.lower)
         return (close & ((found.lower > 0.0) | (found.upper <= _WIDE * self.tolerance))) | (found.lower == np.inf)
 
     def complement(self, composition: Composition, number: int) -> bool:

@@ -33,7 +33,9 @@ def psi(t: np.ndarray) -> np.ndarray:
     small = np.clip(t, -0.5, 0.5)
     series = np.ones_like(small)
     for k in range(15, 2, -1):
-        series = 1.0 + series * small / k
+        series *= small
+        series /= k
+        series += 1.0
     with np.errstate(over="ignore"):
         return np.where(np.abs(t) < 0.5, 0.5 * small * small * series, np.expm1(t) - t)
 

@@ -38,26 +38,27 @@ _STILL, _STILL_ORDER = 3.0, 34  # 3^35 / 35! is below 1e-23
 
 
 def log_characteristic(block: Block, transform: Transform, step: float, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """sum_i m_i log phi_i(j step) for j = 0..last, and the bound of its rounding error.
+    """sum_i m_i log phi_i(j step) for j = 0..last, and the bound of its rounding error; of transforms at several tilts one column each.
 
     The bound does not depend on how leaves are grouped in blocks.
     """
     values, weights = block.rule.values, transform.weights
-    members, nodes = values.shape
-    j = np.arange(last + 1)
+    nodes = values.shape[1]
+    j = np.arange(last + 1).reshape(-1, *(1,) * (weights.ndim - 1))
     # Units in the last place lost by the additions of a product; at most 19 more touch a term (`composition`), and 5 other roundings.
     growth: np.ndarray | float = _CHUNK + 4.0
     extra: np.ndarray | float = 0.0
     if nodes * last <= _LONG:
         gains = _products(values, weights, step, last)
     else:
-        most = np.maximum(_STILL / last * j[:, None], 1e-9)  # the Taylor series: 20 (e^t - 1) + 4 t e^t for phases t up to this
+        most = np.maximum(_STILL / last * j, 1e-9)  # the Taylor series: 20 (e^t - 1) + 4 t e^t for phases t up to this
         growth = 20.0 * np.expm1(most) / most + 4.0 * np.exp(most) - 20.0
-        gains, extra = np.empty((last + 1, members), complex), np.empty((1, members))
-        for member in range(members):
-            gains[:, member], extra[:, member] = _non_uniform_fft(values[member], weights[member], step, last)
+        gains, extra = np.empty((*weights.shape[:-1], last + 1), complex), np.empty(weights.shape[:-1])
+        for row in np.ndindex(weights.shape[:-1]):
+            gains[row], extra[row] = _non_uniform_fft(values[row[-1]], weights[row], step, last)
+        gains = np.moveaxis(gains, -1, 0)
     real, imag = gains.real, gains.imag
-    y = step * j[:, None]
+    y = step * j
     # a phase of size t is rounded by about t units in the last place
     phase = y * (weights * np.abs(values)).sum(axis=-1)
     tilted = np.minimum(2.0 * transform.weight_error, y * transform.weighted_loss_error)
@@ -76,7 +77,7 @@ def log_characteristic(block: Block, transform: Transform, step: float, last: in
 
 
 def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> np.ndarray:
-    """sum_q omega_q (e^{i j h v_q} - 1), j = 0..last, by the identity of the module's header; shape (frequencies, members).
+    """sum_q omega_q (e^{i j h v_q} - 1), j = 0..last, by the identity of the module's header; shape (frequencies, ..., members).
 
     Rounding: j h v and its half are off by two units, which moves a phase of size t by 2 t of them; a sum of 2 _CHUNK real products in
     any order loses at most as many half units of the sum of their sizes, which is at most omega |e^{i beta} - 1|.
@@ -86,17 +87,17 @@ def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -
     size = max(1, _AT_ONCE // ((fine + coarse) * values.shape[1]))
     parts = []
     for start in range(0, len(values), size):
-        v, w = values[start:start + size], weights[start:start + size]
+        v, w = values[start:start + size], weights[..., start:start + size, None, :]
         far, near = _turned(v, step * (fine * np.arange(coarse))), _turned(v, step * np.arange(fine))
-        plain = (far * w[:, None, :]).sum(axis=-1)
-        moved = (1.0 + far) * w[:, None, :]
-        total = np.zeros((len(v), coarse, fine), complex)
+        plain = (far * w).sum(axis=-1)
+        moved = (1.0 + far) * w
+        total = np.zeros((*moved.shape[:-1], fine), complex)
         for at in range(0, v.shape[1], _CHUNK):
             here = slice(at, at + _CHUNK)
             product = np.matmul(moved[..., here], near[..., here].swapaxes(-1, -2))
             total += product
-        parts.append((total + plain[..., None]).reshape(len(v), -1)[:, :last + 1])
-    return np.concatenate(parts).T
+        parts.append((total + plain[..., None]).reshape(*total.shape[:-2], -1)[..., :last + 1])
+    return np.moveaxis(np.concatenate(parts, axis=-2), -1, 0)
 
 
 def _turned(values: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ _CACHED_NODES = 4_000_000
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
 _KEPT_RUNGS = 16
+_SHORT = 64  # frequencies
 
 
 class Rungs(NamedTuple):
@@ -64,11 +65,17 @@ class Composition:
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
         self._rungs: dict[bytes, Rungs] = {}
+        self._line: tuple[tuple[float, float, int], Spectral] | None = None  # the last one, which is asked for twice
 
     @functools.cached_property
     def counts(self) -> dict[Pllr, int]:
         """How often each PLLR of this direction occurs, in the order in which they came."""
         return {reverse(pllr): count for pllr, count in self.sums.counts.items()} if self.mirrored else self.sums.counts
+
+    @functools.cached_property
+    def reflected(self) -> Composition | None:
+        """Of a mirrored direction the other one, from the same sums."""
+        return Composition(self.sums, self.log_tail, paired=self.paired) if self.mirrored else None
 
     @functools.cached_property
     def _grouped(self):  # type: ignore[no-untyped-def]
@@ -175,12 +182,20 @@ class Composition:
 
     def rungs(self, tilts: np.ndarray) -> Rungs:
         """K at tilts > -1, from the shared sums; the last few ladders are kept."""
-        key = tilts.tobytes()
-        if key not in self._rungs:
-            if len(self._rungs) >= _KEPT_RUNGS:
-                self._rungs.clear()
-            self._rungs[key] = self._evaluated(tilts)
-        return self._rungs[key]
+        found = self._rungs.get(tilts.tobytes())
+        return self._keep(self._evaluated(tilts)) if found is None else found
+
+    def joined(self, tilts: np.ndarray, more: np.ndarray) -> Rungs:
+        """K at two ladders, in increasing order of the tilts, each from the rule that serves its own ladder."""
+        one, other = self.rungs(tilts), self.rungs(more)
+        order = np.argsort(np.concatenate([one.tilts, other.tilts]))
+        return self._keep(Rungs(*(np.concatenate(parts)[order] for parts in zip(one, other, strict=True))))
+
+    def _keep(self, rungs: Rungs) -> Rungs:
+        if len(self._rungs) >= _KEPT_RUNGS:
+            self._rungs.clear()
+        self._rungs[rungs.tilts.tobytes()] = rungs
+        return rungs
 
     @np.errstate(over="ignore", invalid="ignore")
     def _evaluated(self, tilts: np.ndarray) -> Rungs:
@@ -193,10 +208,19 @@ class Composition:
         return Rungs(tilts, rows[0], -rows[1] if self.mirrored else rows[1], rows[2], rows[3] + rule_error(tilts))
 
     def spectral(self, tilt: float, period: float, last: int) -> Spectral:
-        """The characteristic function of the law tilted by `tilt` at the frequencies j 2 pi / period, Gaussians not included."""
-        signed = -1.0 - tilt if self.mirrored else tilt
-        key = Spectrum(signed, period, last, self._common_demand((signed,), 2.0 * math.pi / period * last))
-        return key.read(self.sums.of(key), self.gaussian_variance, mirrored=self.mirrored)
+        """The characteristic function of the law tilted by `tilt` at the frequencies j 2 pi / period, Gaussians not included.
+
+        Short ones of both directions are one vector: it costs little more than one of them.
+        """
+        if self._line is not None and self._line[0] == (tilt, period, last):
+            return self._line[1]
+        signed: tuple[float, ...] = (-1.0 - tilt if self.mirrored else tilt,)
+        if self.paired and last <= _SHORT:
+            signed = tilt, -1.0 - tilt
+        key = Spectrum(signed, period, last, self._common_demand(signed, 2.0 * math.pi / period * last))
+        found = key.read(self.sums.of(key), self.gaussian_variance, mirrored=self.mirrored)
+        self._line = (tilt, period, last), found
+        return found
 
     def blocks(self, demand: Demand) -> Iterator[Block]:
         """All non-Gaussian leaves with rules that meet the demand, a bounded number of nodes at a time."""

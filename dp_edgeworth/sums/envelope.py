@@ -23,12 +23,13 @@ LENGTHS = RATIO ** np.arange(float(FIRST), LAST)
 _SIDE_LOBE = 0.21723362821122166  # largest |sin v / v| for v >= pi, at v = 4.4934
 
 
-def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilt: float) -> np.ndarray:
-    """Masses (times counts) of the uniform laws below the tilted densities of leaves, by length rounded down to `LENGTHS`."""
+def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> np.ndarray:
+    """Masses (times counts) of the uniform laws below the tilted densities of leaves, by length rounded down to `LENGTHS`; one row per
+    tilt."""
     rule = block.rule
     if rule.edges is None or rule.cell_log_density is None:
-        return np.zeros(len(LENGTHS))
-    exponents = (tilt + 1.0) * rule.edges
+        return np.zeros((len(tilts), len(LENGTHS)))
+    exponents = (tilts[:, None, None] + 1.0) * rule.edges
     lengths = np.abs(np.diff(rule.edges, axis=1))
     floor = np.minimum(exponents[..., :-1], exponents[..., 1:]) + rule.cell_log_density - log_mgfs[..., None]
     floor = np.where(lengths > 1e-200, np.minimum(floor, 460.0), -np.inf)  # spikes beyond all scales are not needed
@@ -40,13 +41,16 @@ def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilt: float) -> np.ndarr
     unimodal = np.where(cells >= mode, right, left)
     # Sorted by height, the cells above a level are an interval; every level is a uniform law.
     order = np.argsort(-unimodal, axis=-1)
-    heights = np.exp(np.take_along_axis(unimodal, order, axis=-1))
-    widths = np.cumsum(np.take_along_axis(lengths, order, axis=-1), axis=-1)
-    drops = np.append(heights[..., :-1] - heights[..., 1:], heights[..., -1:], axis=-1)
+    heights = np.exp(-np.sort(-unimodal, axis=-1))
+    widths = np.cumsum(lengths[np.arange(len(lengths))[:, None], order], axis=-1)
+    drops = heights.copy()
+    drops[..., :-1] -= heights[..., 1:]
     shares = drops * widths
     shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
-    place = np.searchsorted(LENGTHS, widths.ravel(), side="right") - 1
-    return np.bincount(np.maximum(place, 0), np.where(place >= 0, (block.counts[:, None] * shares).ravel(), 0.0), len(LENGTHS))
+    place = np.searchsorted(LENGTHS, widths, side="right") - 1
+    masses = np.where(place >= 0, block.counts[:, None] * shares, 0.0)
+    pairs = zip(np.maximum(place, 0), masses, strict=True)
+    return np.array([np.bincount(at.ravel(), mass.ravel(), len(LENGTHS)) for at, mass in pairs])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +68,9 @@ class Envelope:
     @classmethod
     def of(cls, leaves: Iterable[tuple[Block, Transform]], tilt: float, variance: float) -> Envelope:
         """Of leaves with their transforms at one tilt, and Gaussians."""
-        return cls(sum((nested_uniforms(block, transform.log_mgf, tilt) for block, transform in leaves), np.zeros(len(LENGTHS))),
-        variance)
+        at = np.array([tilt])
+        return cls(sum((nested_uniforms(block, transform.log_mgf[None], at)[0] for block, transform in leaves), np.zeros(len(LENGTHS))),
+                   variance)
 
     def smoothed(self, tau2: float) -> Envelope:
         """With one more Gaussian mechanism of squared shift tau^2."""

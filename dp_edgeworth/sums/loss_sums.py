@@ -89,31 +89,34 @@ class Spectral(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Spectrum:
-    """The characteristic function at the frequencies j 2 pi / period, j <= last, of the law tilted by `tilt` (of "remove").
+    """The characteristic functions at the frequencies j 2 pi / period, j <= last, of the laws tilted by `tilts` (of "remove").
 
     Gaussian leaves are left out: they are known in closed form.
     """
 
-    tilt: float
+    tilts: tuple[float, ...]
     period: float
     last: int
     demand: Demand
 
     @property
     def size(self) -> int:
-        return 2 + len(LENGTHS) + 3 * (self.last + 1)
+        return len(self.tilts) * (2 + len(LENGTHS) + 3 * (self.last + 1))
 
     def vector(self, leaves: Iterable[Block], variance: float) -> np.ndarray:
-        total, tilts = np.zeros(self.size), np.array([self.tilt])
+        tilts = np.array(self.tilts)
+        total = np.zeros((len(tilts), self.size // len(tilts)))
         for block in leaves:
             transform = block.transforms(tilts)
-            logs, errors = log_characteristic(block, transform.at(0), 2.0 * math.pi / self.period, self.last)
-            scalars = [block.total(transform.log_mgf)[0], block.total(transform.rounding)[0]]
-            total += np.concatenate([scalars, nested_uniforms(block, transform.log_mgf[0], self.tilt), logs.real, logs.imag, errors])
-        return total
+            logs, errors = log_characteristic(block, transform, 2.0 * math.pi / self.period, self.last)
+            scalars = [block.total(transform.log_mgf)[:, None], block.total(transform.rounding)[:, None]]
+            uniforms = nested_uniforms(block, transform.log_mgf, tilts)
+            total += np.concatenate([*scalars, uniforms, logs.real.T, logs.imag.T, errors.T], axis=1)
+        return total.ravel()
 
     def read(self, vector: np.ndarray, variance: float, *, mirrored: bool) -> Spectral:
-        """With the law mirrored the characteristic function is conjugated."""
+        """Of the first law or, mirrored, of the last one, whose characteristic function is conjugated."""
+        vector = vector.reshape(len(self.tilts), -1)[-1 if mirrored else 0]
         masses, (modulus, angle, errors) = vector[2:2 + len(LENGTHS)], vector[2 + len(LENGTHS):].reshape(3, -1)
         return Spectral(float(vector[0]), float(vector[1]) + EPSILON * abs(float(vector[0])), Envelope(masses, variance),
                         modulus + 1j * (-angle if mirrored else angle), errors + EPSILON * (np.abs(modulus) + np.abs(angle)))
@@ -194,7 +197,10 @@ class LossSums:
             tally = self._extended(key)
             return tally.high + tally.low
         leaves = [(float(count), _row(leaf, key)) for leaf, count in self.counts.items()]
-        high, low = leaves[0][0] * leaves[0][1], np.zeros(len(leaves[0][1]))
+        high = leaves[0][0] * leaves[0][1]
+        if len(leaves) == 1:
+            return high
+        low = np.zeros(len(high))
         for count, row in leaves[1:]:
             high, low = _two_sum(high, low, count * row)
         return high + low

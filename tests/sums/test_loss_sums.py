@@ -108,3 +108,34 @@ def test_many_deltas_do_not_pile_up():
         growing.get_epsilon(10.0 ** -k)
     for sums in growing._pairs._sums:
         assert len(sums._tallies) <= loss_sums._MOST_TALLIES
+
+
+@pytest.mark.parametrize("last", [48, 6_000], ids=["products", "FFT"])
+def test_two_laws_of_one_line_are_each_their_own(last):
+    """A vector of two tilts is the two vectors of one, to within their own error bounds."""
+    leaf, tilts = subsample(GaussianShift(1.25), 0.01), (2.0, -3.0)
+    key = loss_sums.Spectrum(tilts, 25.0, last, Composition({leaf: 1_000}).demand(-3.0, 2.0, 2.0 * math.pi / 25.0 * last))
+    both = loss_sums.LossSums({leaf: 1_000}).of(key)
+    for mirrored, tilt in zip((False, True), tilts, strict=True):
+        alone = loss_sums.Spectrum((tilt,), key.period, last, key.demand)
+        mine = key.read(both, 0.0, mirrored=mirrored)
+        own = alone.read(loss_sums.LossSums({leaf: 1_000}).of(alone), 0.0, mirrored=mirrored)
+        assert mine.log_mgf == pytest.approx(own.log_mgf, rel=1e-12)
+        assert np.all(np.abs(mine.log_terms - own.log_terms) <= mine.errors + own.errors)
+        assert np.allclose(mine.errors, own.errors, rtol=1e-6, atol=0.0)
+        assert np.allclose(mine.envelope.masses, own.envelope.masses, rtol=1e-9, atol=1e-12 * float(own.envelope.masses.sum()))
+
+
+def test_one_line_decides_both_directions(monkeypatch):
+    """Where exponential tails cannot tell the directions apart, the second one is held against the first one's line, known already."""
+    lines, original = [], loss_sums.Spectrum.vector
+
+    def vector(self, blocks, variance):
+        lines.append(self.tilts)
+        return original(self, blocks, variance)
+
+    monkeypatch.setattr(loss_sums.Spectrum, "vector", vector)
+    interval = accountant(repeated(sampled(0.02, gaussian(1.512345)), 10_000)).get_epsilon_interval(1e-5)
+    assert interval.upper - interval.lower <= 1e-6 * interval.lower
+    (tilts,) = lines
+    assert tilts[1] == -1.0 - tilts[0]
