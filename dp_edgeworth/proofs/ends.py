@@ -7,10 +7,8 @@ delta(eps) = infinite mass + G(eps) does not rise with eps. So for a delta
 
 whoever proposes the eps; where the inequality is not met, nothing follows: infinity and 0. With a curve of 1 - delta the two change
 places. What G is compared with, log(delta - infinite mass) or log(1 - delta), is rounded: by 4 ulp of the logarithm, and by the
-error of
-the infinite mass (`Composition.infinite_mass_margin`); both are charged (`slack`). A delta is moved outwards by 2e-15 of itself, by
-one float
-where floats are sparse, and by the error of the infinite mass.
+error of the infinite mass (`Composition.infinite_mass_margin`); both are charged (`slack`). A delta is moved outwards by 2e-15 of
+itself, by one float where floats are sparse, and by the error of the infinite mass.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class Proved:
 
     def larger(self, other: Proved) -> Proved:
         """Of the larger of two numbers."""
-        return Proved(np.maximum(self.lower, other.lower), np.maximum(self.estimate, other.estimate), np.maximum(self.upper,
-        other.upper),
+        return Proved(np.maximum(self.lower, other.lower), np.maximum(self.estimate, other.estimate),
+                      np.maximum(self.upper, other.upper),
                       np.where(other.lower > self.lower, other.lower_by, self.lower_by),
                       np.where(other.upper > self.upper, other.upper_by, self.upper_by))
 
