@@ -86,7 +86,7 @@ def _bounds(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
     if not len(endless) or not _allocates(pairs):
         return found
     unamplified = _with_pairs(_replaced(pairs, random_allocation.unamplified), ask, convert)
-    return found.met(Proved.trivial(found.upper.shape, 0.0).between(unamplified).at(endless), endless)
+    return found.met(unamplified.at_most().at(endless), endless)
 
 
 def _with_pairs(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:

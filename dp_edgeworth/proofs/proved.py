@@ -5,6 +5,7 @@ Only this room, and the paper's own bounds, make a `Proved`; whatever else handl
     met       both are bounds of the same number: the larger lower end, the smaller upper end
     larger    of the larger of two numbers
     between   lower ends of a number that is at most the one in question, upper ends of one that is at least it
+    at_most   the number in question is at most this one, and not negative: the upper ends
     falling   the number does not rise with the target: an upper end serves all larger targets, a lower end all smaller ones
 """
 
@@ -76,6 +77,10 @@ class Proved:
         with np.errstate(invalid="ignore"):
             middle = np.where(np.isfinite(above.estimate), 0.5 * (self.estimate + above.estimate), above.estimate)
         return Proved(lower, np.clip(middle, lower, above.upper), above.upper, self.lower_by, above.upper_by)
+
+    def at_most(self) -> Proved:
+        """Of a number in [0, this one]."""
+        return Proved.trivial(self.upper.shape, 0.0).between(self)
 
     def falling(self, targets: np.ndarray) -> Proved:
         """The number does not rise with the targets."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dp_edgeworth.proofs.proved import Proved
 
 COUNT = 6
-values = st.lists(st.sampled_from([0.0, 1e-300, 1e-3, 0.5, 1.0, 3.0, 1e6, math.inf]) | st.floats(0.0, 10.0), min_size=COUNT,
-max_size=COUNT)
+values = st.lists(st.sampled_from([0.0, 1e-300, 1e-3, 0.5, 1.0, 3.0, 1e6, math.inf]) | st.floats(0.0, 10.0),
+                  min_size=COUNT, max_size=COUNT)
 gaps = st.lists(st.sampled_from([0.0, 1e-9, 1.0, math.inf]) | st.floats(0.0, 2.0), min_size=COUNT, max_size=COUNT)
 
 
@@ -68,6 +68,9 @@ def test_a_number_between_two_others(data) -> None:
     number = below + np.array(data.draw(gaps))
     above = number + np.array(data.draw(gaps))
     holds(data.draw(around(below)).between(data.draw(around(above))), number)
+    only = data.draw(around(above)).at_most()
+    holds(only, number)
+    assert not only.lower.any()
 
 
 @given(st.data())
