@@ -34,6 +34,9 @@ RISK = {"bracket": (0.1, 10.0), "target_advantage": 0.1}
     (lambda: de.register_mechanism(int), "event_class", "<class 'int'>"),
     (lambda: de.register_mechanism(de.ProfileDpEvent)(3), "function", "3"),
     (lambda: de.for_groups(3, 2), "event", "3"),
+    (lambda: de.verify(None), "certificate", "None"),
+    (lambda: de.verify({}), "certificate", "{}"),
+    (lambda: de.Certificate.from_json(3), "text", "3"),
 ])
 def test_wrong_types_get_a_sentence(call, name, found):
     with pytest.raises(ValueError, match=rf"^`{name}` must be [^`]*.*\. Found {found}\.$"):
