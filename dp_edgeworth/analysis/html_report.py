@@ -134,6 +134,6 @@ def _again(subject: Subject, statement: PrivacyStatement) -> str:
     tool, version = html.escape(statement.provenance.tool), html.escape(statement.provenance.version)
     return ('<section class="check"><h2>How to check it</h2>\n<p>Save the event as event.json, and ask the same question with the same '
             f"version of {tool} ({version}). The statement must have the same hash and the same interval.</p>\n"
-            f"<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball arithmetic, by a checker that shares no code "
-            f"with what computed it.</p>\n<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre>"
+            f"<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball arithmetic, by a checker that shares no "
+            f"code with what computed it.</p>\n<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre>"
             f"</section>\n<p>{named}:</p>\n{shown}")
