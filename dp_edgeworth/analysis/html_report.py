@@ -135,5 +135,6 @@ def _again(subject: Subject, statement: PrivacyStatement) -> str:
     return ('<section class="check"><h2>How to check it</h2>\n<p>Save the event as event.json, and ask the same question with the same '
             f"version of {tool} ({version}). The statement must have the same hash and the same interval.</p>\n"
             f"<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball arithmetic, by a checker that shares no "
-            f"code with what computed it.</p>\n<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre>"
-            f"</section>\n<p>{named}:</p>\n{shown}")
+            "code with what computed it.</p>\n"
+            f"<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre></section>\n"
+            f"<p>{named}:</p>\n{shown}")
