@@ -94,7 +94,7 @@ class Block:
             off = _units_off(tilts[start:start + chunk, None], exponents)
             rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + (8.0 * np.abs(exponents) + 4.0 * off) * np.sqrt(square)
             columns.append(self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding])))
-        return np.concatenate(columns, axis=1)
+        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
 
     def accurate_cgf(self, tilts: np.ndarray) -> np.ndarray:
         """The same with the control variate, for huge counts."""

@@ -97,7 +97,8 @@ def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -
             product = np.matmul(moved[..., here], near[..., here].swapaxes(-1, -2))
             total += product
         parts.append((total + plain[..., None]).reshape(*total.shape[:-2], -1)[..., :last + 1])
-    return np.moveaxis(np.concatenate(parts, axis=-2), -1, 0)
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+    return whole.transpose(whole.ndim - 1, *range(whole.ndim - 1))
 
 
 def _turned(values: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -48,19 +48,20 @@ class Composition:
     Args:
       counts: how often each leaf occurs, of brackets the pairs above them; or sums over pairs that are shared with others.
       log_tail: log of the Q-mass of the largest losses that may be left out of every PLLR, see `truncated`.
-      mirrored: the PLLRs of this direction where it is the mirror image of `counts`, of which K is read off: the reverse of each.
       paired: the direction that is the mirror image of this one will be asked for, too.
+      reflected: that direction, asked before; K of this one is read off its sums.
       below: a composition with at most the true loss, where it does not follow from the leaves.
     """
 
-    def __init__(self, counts: Mapping[Any, int] | LossSums, log_tail: float = -math.inf, *, mirrored: LossSums | None = None,
-                 paired: bool = False, below: Composition | None = None):
+    def __init__(self, counts: Mapping[Any, int] | LossSums, log_tail: float = -math.inf, *, paired: bool = False,
+                 reflected: Composition | None = None, below: Composition | None = None):
         if not isinstance(counts, LossSums):
             if below is None and any(isinstance(leaf, Bracket) for leaf in counts):
                 below = Composition(members(counts))
             counts = LossSums(folded(counts))
-        self.sums, self._own = counts, mirrored or counts
-        self.log_tail, self.mirrored, self.paired = log_tail, mirrored is not None, paired
+        self._own: LossSums = counts
+        self.sums: LossSums = reflected.sums if reflected else counts
+        self.log_tail, self.paired, self.reflected, self.mirrored = log_tail, paired, reflected, reflected is not None
         self.dominated = below or self
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
@@ -73,9 +74,9 @@ class Composition:
         return self._own.counts
 
     @functools.cached_property
-    def reflected(self) -> Composition | None:
-        """Of a mirrored direction the other one, from the same sums."""
-        return Composition(self.sums, self.log_tail, paired=self.paired) if self.mirrored else None
+    def identity(self) -> tuple[frozenset[tuple[Pllr, int]], float]:
+        """What theorems about it depend on."""
+        return frozenset(self.counts.items()), self.log_tail
 
     @functools.cached_property
     def _grouped(self):  # type: ignore[no-untyped-def]

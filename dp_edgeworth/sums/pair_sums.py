@@ -57,7 +57,8 @@ class PairSums:
             return [Composition(remove)]
         if self._unlike:
             return [Composition(remove), Composition(add)]
-        return [Composition(remove, paired=True), Composition(remove, mirrored=add, paired=True)]
+        first = Composition(remove, paired=True)
+        return [first, Composition(add, paired=True, reflected=first)]
 
     def tables(self) -> list[dict[Leaf, int]]:
         """How often each leaf occurs, by direction, in an order of their own; a single table where both are the same."""
