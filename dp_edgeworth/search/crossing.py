@@ -15,20 +15,27 @@ from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
+_LAST_STEP = 1e-6  # of log G
 _MOST_LIGHT = 24
 _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
 
 def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.ndarray) -> Proved:
-    """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails."""
+    """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails.
+
+    The last step is made from the bounds themselves.
+    """
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
     epsilons, slopes = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
     b = curve.bounds(epsilons)
     high, low = (-b.lower, -b.upper) if curve.complement else (b.upper, b.lower)
     goal = -targets if curve.complement else targets
-    unit = _UNIT * np.maximum(epsilons, 1e-2)
     with np.errstate(invalid="ignore", over="ignore"):
-        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack, goal + slack - low))
+        slopes = np.where(np.isfinite(b.slope) & (b.slope != 0.0), np.abs(b.slope), slopes)
+        step = (-b.estimate if curve.complement else b.estimate) - goal
+        step = np.where(np.abs(step) < _LAST_STEP, step, 0.0)
+        epsilons, unit = np.maximum(epsilons + step / slopes, 0.0), _UNIT * np.maximum(epsilons, 1e-2)
+        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack - step, goal + slack - low + step))
         lift, drop = (np.where(np.isfinite(distance), distance, 1e-6) * 1.001 + unit for distance in (lift, drop))
     lift = np.where((epsilons == 0.0) & (lift <= 2.0 * unit), 0.0, lift)  # where the estimate is 0, 0 itself is the first candidate
     found = proved_epsilons(curve, composition, deltas, epsilons - drop, epsilons, epsilons + lift)
@@ -82,7 +89,7 @@ def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.nd
         if not low <= new <= high:
             new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
-        if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
+        if moved <= 1e-5 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):  # Newton squares what is left
             return np.array([epsilon]), np.array([abs(slope)])
     return _newton(curve, np.array([target]), np.array([start]))
 

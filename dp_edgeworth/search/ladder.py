@@ -69,12 +69,14 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     log_bounds = _log_bounds(rungs)
     down = np.minimum.accumulate(normal_logs(rungs))
     where = float(np.interp(-log_g, -down, np.arange(len(down))))
-    epsilon = max(float(np.interp(where, np.arange(len(down)), rungs.mean)), 0.0)
-    best = round(where) if complement else int(((log_bounds - log_g) / rungs.tilts).argmin())
+    at, share = min(int(where), len(down) - 2), where - min(int(where), len(down) - 2)
+    epsilon, slope = (float(part[at] + share * (part[at + 1] - part[at])) for part in (rungs.mean, rungs.tilts))
+    best, epsilon = round(where), max(epsilon, 0.0)
     if not complement:
-        epsilon = min(epsilon, max(float(((log_bounds - log_g) / rungs.tilts).min()), 0.0))
-    slope = abs(float(np.interp(where, np.arange(len(down)), rungs.tilts)))
-    return Place(composition, rungs, log_bounds, best, epsilon, log_g, slope)
+        ends = (log_bounds - log_g) / rungs.tilts
+        best = int(ends.argmin())
+        epsilon = min(epsilon, max(float(ends[best]), 0.0))
+    return Place(composition, rungs, log_bounds, best, epsilon, log_g, abs(slope))
 
 
 def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
