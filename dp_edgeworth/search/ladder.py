@@ -24,7 +24,7 @@ _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
 _GRAIN = 2.0**52
 _SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
 _LEAST_LOG, _STEEP, _FEW_LEAVES = -700.0, 16.0, 64
-_FAR = 8.0  # guesses from here on are probed at lower tilts first
+_FAR, _REACHED_DOWN = 8.0, 16.0  # guesses from here on are probed at lower tilts first; how far down a ladder reaches
 _STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
 
 
@@ -86,7 +86,10 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
     if not (1e-290 < variance < 1e290 and math.isfinite(mean)):
         return None
     spread, complement = math.sqrt(variance), epsilon < mean
-    first = min(max((mean - epsilon) / variance, 1e-3 / (1.0 + spread)), 1e3) if complement else max(epsilon - mean, spread) / variance
+    if complement:
+        first = min(max((mean - epsilon) / variance, 1e-3 / (1.0 + spread)), 1e3)
+    else:
+        first = _lowered(composition, max(epsilon - mean, spread) / variance, epsilon)
 
     def move(rungs: Rungs) -> int:
         means = rungs.mean if complement else rungs.mean - np.log1p(1.0 / rungs.tilts)
@@ -157,6 +160,22 @@ def _probed(composition: Composition, first: float, log_g: float) -> float:
     at = int(logs[1] > 0.0)
     guess = float(np.sqrt(probes[at] ** 2 + 2.0 * np.maximum(logs[at], 0.0) / rungs.variance[at]))
     return min(guess, first if at else float(probes[1])) if guess > 0.0 else first
+
+
+def _lowered(composition: Composition, first: float, epsilon: float) -> float:
+    """The guess `first` of the tilt whose law has its mean at epsilon, or a lower one where rare large losses get it there earlier.
+
+    Bracketed from below: rules for steep tilts are dear.
+    """
+    low = 1.0 / max(epsilon, 1e-280)
+    while first > max(_FAR, _REACHED_DOWN * low):
+        probe = 2.0 ** round(0.5 * (math.log2(first) + math.log2(low)))
+        try:
+            beyond = float(composition.rungs(np.array([probe])).mean[0]) > epsilon
+        except RuleTooLargeError:
+            beyond = True
+        low, first = (low, probe) if beyond else (probe, first)
+    return first
 
 
 def _moved_ladder(composition: Composition, first: float, complement: bool,

@@ -21,6 +21,7 @@ from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000
 _BLOCK_MEMBERS = 2_048
+_AT_ONCE = 200_000  # exponentials: what a cache holds
 # Units in the last place lost by a weighted sum over one row: numpy adds contiguous rows in pairs, in blocks of 128 with eight
 # accumulators, so at most 16 + log2(nodes / 128) additions touch a term; the rest is for its factors.
 _SUM_ERROR = 64.0
@@ -80,13 +81,15 @@ class Block:
         mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2). See `transforms` for the rounding of s.
         """
         values, log_weights = self.rule.values, self.rule.log_weights
-        chunk, terms = max(1, _BLOCK_NODES // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
+        chunk, terms = max(1, _AT_ONCE // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
         columns = []
         for start in range(0, len(tilts), chunk):
             exponents = tilts[start:start + chunk, None] + 1.0
-            joint = exponents[..., None] * values + log_weights
-            peak = joint.max(axis=2, keepdims=True)
-            weights = np.exp(joint - peak)
+            weights = exponents[..., None] * values
+            weights += log_weights
+            peak = weights.max(axis=2, keepdims=True)
+            weights -= peak
+            np.exp(weights, out=weights)
             total = weights.sum(axis=2)
             mean = np.einsum("tmn,mn->tm", weights, values) / total
             square = np.einsum("tmn,mn->tm", weights, values * values) / total
