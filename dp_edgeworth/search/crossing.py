@@ -15,7 +15,7 @@ from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
-_LAST_STEP = 1e-6  # of log G
+_CLOSE, _LAST_STEP = 1e-4, 1e-6  # of log G; Newton squares what is left
 _MOST_LIGHT = 24
 _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
@@ -89,7 +89,7 @@ def _light(curve: Curve, target: float, start: float) -> np.ndarray:
         if not low <= new <= high:
             new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
-        if moved <= 1e-5 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):  # Newton squares what is left
+        if abs(value - target) <= _CLOSE or moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
             return np.array([epsilon])
     return _newton(curve, np.array([target]), np.array([start]))
 
