@@ -19,13 +19,18 @@ from dp_edgeworth.losses.trapezoid import cut_point
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledReplacement(NormalPair):
-    """P = (1-p) N(0,1) + p N(-mu,1), Q = (1-p) N(0,1) + p N(mu,1): Poisson sampling, one record replaced."""
+class _SampledPair(NormalPair):
+    """A record is replaced in a sample of Gaussian noise; either order of the neighbours has the same losses."""
 
     mu: float
     probability: float
     mirror = True
     loss_scale = property(lambda self: self.mu**2 - math.log(self.probability))
+
+
+@dataclasses.dataclass(frozen=True)
+class SampledReplacement(_SampledPair):
+    """P = (1-p) N(0,1) + p N(-mu,1), Q = (1-p) N(0,1) + p N(mu,1): Poisson sampling, one record replaced."""
 
     @functools.cached_property
     def normals(self) -> Normals:
@@ -33,17 +38,12 @@ class SampledReplacement(NormalPair):
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledWithoutReplacement(NormalPair):
+class SampledWithoutReplacement(_SampledPair):
     """The symmetric pair of a fixed-size sample: its hockey-stick is the larger of the two directions'.
 
     With R = Subsampled(GaussianShift(mu), p): the loss above 0 is that of R, in x > mu/2; by symmetry (the law of -L under P is that of
     L under Q) it is the mirror image below 0; what mass is left sits at 0. The largest losses are at most those of R.
     """
-
-    mu: float
-    probability: float
-    mirror = True
-    loss_scale = property(lambda self: self.mu**2 - math.log(self.probability))
 
     @functools.cached_property
     def normals(self) -> Normals:
