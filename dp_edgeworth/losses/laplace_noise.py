@@ -87,7 +87,9 @@ def _on_equal_panels(mu: np.ndarray, count: float, demand: Demand) -> Rule:
     x, w = panels(edges, demand, 2.0)
     top, whole = mu[:, None], -np.expm1(-mu)[:, None]
     grid, none = _CELLS * top, np.zeros(len(mu))
-    return Rule(2.0 * x - top, np.log(w / whole) - x, none, none, 2.0 * grid - top, math.log(0.5) - np.log(whole) - grid[:, 1:])
+    with np.errstate(divide="ignore"):  # of weights that are no floats
+        log_weights = np.log(w / whole) - x
+    return Rule(2.0 * x - top, log_weights, none, none, 2.0 * grid - top, math.log(0.5) - np.log(whole) - grid[:, 1:])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,13 +46,17 @@ def node_count(half: float, demand: Demand, turn: float) -> int:
     8 / (2 (1 - e^{-8})) times larger for these slopes: 5 = log(64/15) + log 4 + a reserve of 2.
     """
     rho = np.geomspace(1.1, 100.0, 60)
+    rho = rho[0.5 * turn * half * (rho - 1.0 / rho) < 0.98 * math.pi]
     height = 0.5 * half * (rho - 1.0 / rho)
-    rho, height = rho[turn * height < 0.98 * math.pi], height[turn * height < 0.98 * math.pi]
     secant = -np.log(np.cos(0.5 * turn * height))
     growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * height + max(-demand.low, 0.0) * secant
-    need = (demand.digits + 5.0 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))
-    best = max(28.0, float(np.ceil(need.min(initial=math.inf))))
-    return check_size(best if best <= _MOST_ON_A_PANEL else math.inf)
+    return max(28, _smallest_count(rho, demand.digits + 5.0 + growth))
+
+
+def _smallest_count(rho: np.ndarray, needed: np.ndarray) -> int:
+    """Smallest n with e^{needed} rho^{-2n} / (1 - rho^{-2}) <= 1 for one of these ellipses."""
+    best = ((needed - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min(initial=math.inf)
+    return check_size(math.ceil(best) if best <= _MOST_ON_A_PANEL else math.inf)
 
 
 def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function) -> tuple[
@@ -113,5 +117,4 @@ def _cut_node_count(digits: float, phase: float) -> int:
     """Smallest n with (64/15) M rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some rho, M as in `cut_panels`."""
     rho = np.linspace(1.1, _LARGEST_RHO, 96)
     growth = phase * (rho - 1.0 / rho) / 2.0 + 4.0 * ((rho + 1.0 / rho) / 2.0 - 1.0) + 0.5 + 2.4
-    best = np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min()
-    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
+    return _smallest_count(rho, digits + 1.5 + growth)

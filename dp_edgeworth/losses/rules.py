@@ -46,7 +46,8 @@ def check_size(nodes: float) -> int:
 class Demand:
     """What a rule must be accurate for: exponents s in [low, high] of e^{s L} under P, frequencies up to |Im s|.
 
-    A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`).
+    A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`). Frequencies other than 0 are asked for
+    with exponents s >= turning only.
     """
 
     low: float = 0.0
@@ -54,6 +55,7 @@ class Demand:
     frequency: float = 0.0
     log_count: float = 0.0
     log_tail: float = -math.inf
+    turning: float = -math.inf
 
     @property
     def digits(self) -> float:
@@ -61,7 +63,7 @@ class Demand:
 
     def reversed(self) -> Demand:
         """E_Q[e^{s (-L)}] = E_P[e^{(1 - s) L}]; its largest losses are the smallest of L, and none of these is left out."""
-        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf)
+        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf, turning=-math.inf)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -171,13 +171,14 @@ class Composition:
         error = self.single.infinite_mass_error if self.single is not None else 1e-12
         return max(self.infinite_mass * error, 5e-324) if error and self.infinite_mass else 0.0
 
-    def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0) -> Demand:
-        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail)
+    def demand(self, low_tilt: float, high_tilt: float, frequency: float = 0.0, turning: float = -math.inf) -> Demand:
+        return Demand(low_tilt + 1.0, high_tilt + 1.0, frequency, math.log(max(self.total, 1.0)), self.log_tail, turning + 1.0)
 
     def _common_demand(self, tilts: tuple[float, ...], frequency: float = 0.0) -> Demand:
         """Of a rule for these tilts of the shared sums; the number of compositions is rounded up to powers of e^4."""
+        turning = min(tilts) + 1.0 if frequency else -math.inf
         return Demand(min(0.0, min(tilts) + 1.0), max(1.0, max(tilts) + 1.0), frequency,
-                      4.0 * math.ceil(math.log(max(self.total, 1.0)) / 4.0), self.log_tail)
+                      4.0 * math.ceil(math.log(max(self.total, 1.0)) / 4.0), self.log_tail, turning)
 
     def rungs(self, tilts: np.ndarray) -> Rungs:
         """K at tilts > -1, from the shared sums; the last few ladders are kept."""
@@ -280,4 +281,5 @@ def _log1m(mass: float) -> float:
 def _covers(have: Demand, want: Demand) -> bool:
     """A finer rule serves, unless it is so much finer that it would be slow."""
     return (have.low <= want.low and have.high >= want.high and have.frequency >= want.frequency
-            and have.log_count >= want.log_count and have.frequency <= 4.0 * want.frequency + 1.0)
+            and have.log_count >= want.log_count and (want.frequency == 0.0 or have.turning <= want.turning)
+            and have.frequency <= 4.0 * want.frequency + 1.0)
