@@ -21,8 +21,9 @@ not below H.)
 
 Rounding. Masses are floats, so the stored pair has a profile of its own, which `finite_pair.NodeProfile` computes from sums of
 positive terms. If it falls short of the hull, the upper bounds are raised by a little more than that factor and the pair is made
-anew; should that not help (randomised response has nothing to spare), a public coin of weight eta reveals everything, which adds
-eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks at,
+anew; should that not help (randomised response has nothing to spare), the losses are also moved outwards by a share of themselves, as
+small as will do, since bounds at an epsilon hold at larger ones; and after that a public coin of weight eta reveals everything, which
+adds eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks at,
 takes what is left of P.
 
 By the composition theorem for dominating pairs (Zhu, Dong, Wang 2022) the pairs take the place of the mechanism in any adaptive
@@ -40,7 +41,7 @@ from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, mirrored, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
-_ATTEMPTS = 4
+_STRETCHES = (1.0, 1.0, 1.0, *(1.0 + 4e-15 * 4.0**i for i in range(20)))
 _LARGEST_LOSS = 600.0  # of a dominated pair: larger ones are left out
 Nodes = tuple[np.ndarray, np.ndarray]
 Bracket = tuple[np.ndarray, np.ndarray]
@@ -72,16 +73,14 @@ def dominating_pair(nodes: Nodes, remove: np.ndarray, add: np.ndarray) -> NodePa
 
 def _raised(profile: Profile) -> NodePair:
     """A pair whose own profile is nowhere below the hull: the bounds are raised until it is, see the header."""
-    factor, missing, vertices = 1.0, 0.0, profile.at(profile.hull()).with_zero()
-    for _ in range(_ATTEMPTS):
-        higher = vertices.raised(factor)
+    vertices, missing, factor = profile.at(profile.hull()).with_zero(), 0.0, 1.0
+    for stretch in _STRETCHES:
+        higher = vertices.raised(factor, stretch)
         pair = higher.at(higher.hull()).pair()
         missing = vertices.largest_ratio(pair, 1.0)
         if missing <= 0.0:
             return pair
-        if math.isinf(missing):
-            break
-        factor += 2.0 * missing
+        factor += 2.0 * min(missing, 1.0) if stretch == 1.0 else 0.0
     eta = min(missing, 1.0)
     lost, infinite = (mass + eta * (1.0 - mass) for mass in (pair.lost_mass, pair.infinite_mass))
     return dataclasses.replace(pair, masses=pair.masses * (1.0 - eta), lost_mass=lost, infinite_mass=infinite)

@@ -121,6 +121,14 @@ def test_one_point_is_epsilon_delta_dp():
         assert profile.get_delta(eps) >= peer.get_delta_interval(eps).lower
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-16])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_profile_that_ends_has_a_finite_epsilon(count, delta):
+    found = epsilon(ProfileDpEvent([1.0], [0.0]), delta, count)
+    assert count * (1.0 - 2e-5) <= found.upper <= count * (1.0 + 1e-13)
+    assert epsilon(ProfileDpEvent([0.5, 2.0], [0.01, 0.0]), delta, count).upper <= 2.0 * count * (1.0 + 1e-13)
+
+
 def test_negative_epsilons_sharpen_a_profile():
     plain, sharper = ProfileDpEvent([1.0], [0.01]), ProfileDpEvent([-0.5, 1.0], [0.45, 0.01])
     assert Interval().compose(sharper).get_delta(0.5) < Interval().compose(plain).get_delta(0.5)
