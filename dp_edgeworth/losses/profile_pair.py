@@ -23,8 +23,8 @@ Rounding. Masses are floats, so the stored pair has a profile of its own, which 
 positive terms. If it falls short of the hull, the upper bounds are raised by a little more than that factor and the pair is made
 anew; should that not help (randomised response has nothing to spare), the losses are also moved outwards by a share of themselves, as
 small as will do, since bounds at an epsilon hold at larger ones; and after that a public coin of weight eta reveals everything, which
-adds eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks at,
-takes what is left of P.
+adds eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks
+at, takes what is left of P.
 
 By the composition theorem for dominating pairs (Zhu, Dong, Wang 2022) the pairs take the place of the mechanism in any adaptive
 composition.
@@ -42,6 +42,7 @@ from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, mirrore
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
 _STRETCHES = (1.0, 1.0, 1.0, *(1.0 + 4e-15 * 4.0**i for i in range(20)))
+_FURTHEST = 1e100  # losses of a pair above, so that sums of them are floats
 _LARGEST_LOSS = 600.0  # of a dominated pair: larger ones are left out
 Nodes = tuple[np.ndarray, np.ndarray]
 Bracket = tuple[np.ndarray, np.ndarray]
@@ -66,7 +67,8 @@ def dominating_pair(nodes: Nodes, remove: np.ndarray, add: np.ndarray) -> NodePa
     sides: list[np.ndarray] = []
     for side, places in zip(values, nodes, strict=True):
         lifted = np.where((side > 0.0) & (side < _LEAST), _LEAST, np.minimum(side, zero))
-        kept = np.flatnonzero(lifted == lifted[-1])[0] + 1  # from there on it is constant
+        near = int(np.searchsorted(places, _FURTHEST, side="right"))
+        kept = np.flatnonzero(lifted == lifted[near - 1])[0] + 1  # from there on it is constant
         sides += [places[:kept], lifted[:kept]]
     return _raised(Profile.of(*sides))
 

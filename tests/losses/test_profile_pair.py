@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 
@@ -185,7 +186,7 @@ def test_a_largest_loss_stays_finite_and_the_pair_above(losses: tuple[float, ...
     assert pair.infinite_mass == pair.lost_mass == 0.0
     assert losses[-1] <= pair.supremum <= losses[-1] * (1.0 + 1e-14 * math.exp(min(losses[-1], 21.0)))
     corners = [(mpmath.mpf(0), zero), *zip(eps, map(mpmath.mpf, deltas), strict=True)]
-    for (left, high), (right, low) in zip(corners[:-1], corners[1:], strict=True):
+    for (left, high), (right, low) in itertools.pairwise(corners):
         for share in (0, 0.25, 0.5, 0.999, 1):
             x = mpmath.exp(left) + share * mpmath.expm1(right - left) * mpmath.exp(left)
             assert _exact_profile(pair, x) >= high + share * (low - high)
