@@ -113,7 +113,9 @@ def _of_nodes(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
     """The rule of nodes and weights in x, one row per mu."""
     top, whole = mu[:, None], -np.expm1(-mu)[:, None]
     grid, none = _CELLS * top, np.zeros(len(mu))
-    return Rule(2.0 * x - top, np.log(w / whole) - x, none, none, 2.0 * grid - top, math.log(0.5) - np.log(whole) - grid[:, 1:])
+    with np.errstate(divide="ignore"):  # of weights that are no floats
+        log_weights = np.log(w / whole) - x
+    return Rule(2.0 * x - top, log_weights, none, none, 2.0 * grid - top, math.log(0.5) - np.log(whole) - grid[:, 1:])
 
 
 @dataclasses.dataclass(frozen=True)

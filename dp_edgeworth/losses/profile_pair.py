@@ -142,7 +142,7 @@ def _support_values(nodes: np.ndarray, points: np.ndarray, side: Bracket, other:
     size = cells * finer + 1
     kinks, values = _below(points[:size], (side[0][:size], side[1][:size]), other)
     slopes = np.diff(values) / np.diff(kinks)
-    starts, ends = np.exp(nodes[:cells]), np.exp(nodes[1:cells + 1])
+    starts, ends = np.expm1(nodes[:cells]), np.expm1(nodes[1:cells + 1])
     at = np.clip(np.searchsorted(kinks, 0.5 * (starts + ends), side="right") - 1, 0, len(slopes) - 1)
     height, slope = values[at] - 16.0 * EPSILON * (values[at] + np.abs(slopes[at]) * ends), slopes[at]
     at_start, at_end = height + slope * (starts - kinks[at]), height + slope * (ends - kinks[at])
@@ -152,7 +152,7 @@ def _support_values(nodes: np.ndarray, points: np.ndarray, side: Bracket, other:
 
 
 def _below(points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket]) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices (x, y) of a convex function below H on [1, e^{last point}].
+    """The vertices (x - 1, y) of a convex function below H on [1, e^{last point}].
 
     Between two nodes the two extrapolated chords are compared where they cross. The smaller of both there is on the safe side wherever
     that point is taken to be: from it either chord, or something below it, leads to its own node.
@@ -168,8 +168,8 @@ def _below(points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket])
     crossing = np.where((crossing > 1e-3 * grow) & (crossing < 0.999 * grow), crossing, 0.5 * grow)
     dip = np.minimum(lower[:-1] + falling * crossing, lower[1:] - rising * (grow - crossing))
     dip = dip - 16.0 * EPSILON * (lower[:-1] + (np.abs(falling) + np.abs(rising)) * grow)
-    starts = np.exp(points[:-1])
-    x = np.append(np.stack([starts, starts * (1.0 + crossing)], axis=1).ravel(), math.exp(points[-1]))
+    starts = np.expm1(points)
+    x = np.append(np.stack([starts[:-1], starts[:-1] + np.exp(points[:-1]) * crossing], axis=1).ravel(), starts[-1])
     y = np.append(np.stack([lower[:-1], dip], axis=1).ravel(), lower[-1])
     return plane_hull(x, y)
 

@@ -263,7 +263,8 @@ EXTREMES = [5e-324, 1e-200, 1e150, 1e308]
 @pytest.mark.parametrize("made", [
     dpa.ZCDpEvent, lambda x: dpa.ZCDpEvent(0.1, x), lambda x: dpa.ZCDpEvent(0.0, x), Exponential, PermuteAndFlip,
     lambda x: EpsilonDelta(x, 1e-6), DiscreteGaussian, lambda x: DiscreteGaussian(x, 1.0, 1), lambda x: DiscreteGaussian(2.0, x),
-    lambda x: dp_event.DiscreteLaplaceDpEvent(x, 1), lambda x: ProfileDpEvent([x], [0.01]), lambda x: RenyiDpEvent([2.0, 4.0], [0.1, x])])
+    lambda x: dp_event.DiscreteLaplaceDpEvent(x, 1), lambda x: ProfileDpEvent([x], [0.01]),
+    lambda x: RenyiDpEvent([2.0, 4.0], [0.1, x])])
 @pytest.mark.parametrize("value", EXTREMES)
 def test_any_positive_number_has_an_answer(made, value):
     accountant = Interval(dpa.NeighboringRelation.REPLACE_SPECIAL).compose(made(value), 2)
