@@ -75,7 +75,7 @@ class Proved:
         """Lower ends from here, upper ends from `above`; where rounding makes them cross, the lower end gives way."""
         lower = np.minimum(self.lower, above.upper)
         with np.errstate(invalid="ignore"):
-            middle = np.where(np.isfinite(above.estimate), 0.5 * (self.estimate + above.estimate), above.estimate)
+            middle = np.where(np.isfinite(above.estimate), 0.5 * self.estimate + 0.5 * above.estimate, above.estimate)
         return Proved(lower, np.clip(middle, lower, above.upper), above.upper, self.lower_by, above.upper_by)
 
     def at_most(self) -> Proved:
