@@ -102,7 +102,7 @@ def discrete_laplace(relation: str, noise: float, sensitivity: int) -> Leaf:
     a = ball(noise)
     side = 1 / (1 + (-a).exp())
     masses = [side, *((a / 2).tanh() * (-a * k).exp() for k in range(1, s)), (-a * s).exp() * side]
-    return Leaf(tuple(zip(masses, masses[::-1], strict=True)), grid=(-s * a, 2 * a), mirror=True)
+    return Leaf(tuple(zip(masses, masses[::-1], strict=True)), mirror=True)
 
 
 def randomized_response(relation: str, noise: float, k: int) -> Leaf:
@@ -114,8 +114,7 @@ def randomized_response(relation: str, noise: float, k: int) -> Leaf:
     own = 1 - ball(noise) + other
     if relation == "REPLACE_SPECIAL":
         return Leaf(((arb(k - 1) / k, (k - 1) * other), (ONE / k, own)))
-    loss = (own / other).log()
-    return Leaf(((other, own), (own, other), *[((k - 2) * other,) * 2] * (k > 2)), grid=(loss, loss) if k > 2 else None, mirror=True)
+    return Leaf(((other, own), (own, other), *[((k - 2) * other,) * 2] * (k > 2)), mirror=True)
 
 
 def epsilon_delta(relation: str, epsilon: float, delta: float) -> Leaf:
