@@ -49,12 +49,16 @@ def exponential_mechanism(relation: str, epsilon: float) -> Leaf:
 
     Given t the worst case is two atoms, P-masses (1 - e^{t-e}) e^{-t} / (1 - e^{-e}) at t and (1 - e^{-t}) / (1 - e^{-e}) at t - e: the
     members. The supremum over t of their profiles is that of a loss with density proportional to e^{-l/2} on [-e, e] under P, which
-    here is l = 2x - e with density e^{-x} / (1 - e^{-e}) on 0 < x < e; it dominates.
+    here is l = 2x - e with density e^{-x} / (1 - e^{-e}) on 0 < x < e; it dominates. Its Renyi curve is larger than the largest of the
+    members', k(c) = (c+1) g((c+1) e / 2) - c g(c e / 2) - g(e / 2), g(y) = log(sinh(y) / y), which holds too.
     """
     if found := trivial(epsilon):
         return found
     e = ball(epsilon)
     whole = 1 - (-e).exp()
+
+    def g(y: arb) -> arb:
+        return (y.sinh() / y).log()
 
     def two_atoms(share: arb) -> Leaf:
         t = share * e
@@ -62,7 +66,8 @@ def exponential_mechanism(relation: str, epsilon: float) -> Leaf:
         return Leaf(((high * (-t).exp(), high), (low, low * (t - e).exp())))
 
     scale = (2 / whole).log()
-    return Leaf(pieces=(Piece(((scale, ZERO),), ((scale - e, arb(2)),), ZERO, e, -1),), mirror=True, least=two_atoms)
+    return Leaf(pieces=(Piece(((scale, ZERO),), ((scale - e, arb(2)),), ZERO, e, -1),), mirror=True, least=two_atoms,
+                curve=lambda c: (c + 1) * g((c + 1) * e / 2) - c * g(c * e / 2) - g(e / 2))
 
 
 def zero_concentrated(relation: str, rho: float, xi: float) -> Leaf:

@@ -170,7 +170,7 @@ def test_atoms_are_smoothed_and_know_their_aliases(step, c):
     event = {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 3}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "REPLACE_ONE")
-        low, high = of_atoms(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "tau": 0.05, "step": step, "last": int(140 / step)})
+        low, high = of_atoms(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "tau": 0.05, "step": step, "last": int(250 / step)})
         own, other = mp.mpf(2) / 3, mp.mpf(1) / 6
         loss, total = mp.log(4), mp.mpf(0)
         for i in range(9):
@@ -186,7 +186,7 @@ def test_infinite_masses_are_added_to_both_ends():
     event = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.25}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "ADD_OR_REMOVE_ONE")
-        low, high = of_atoms(leaf, 2, 0.05, {"c": 2.0, "high": 5.0, "tau": 0.005, "step": 2.0, "last": 1000})
+        low, high = of_atoms(leaf, 2, 0.05, {"c": 2.0, "high": 5.0, "tau": 0.005, "step": 0.5, "last": 4000})
         up = mp.exp(mp.mpf(0.1)) / (1 + mp.exp(mp.mpf(0.1)))
         wanted = 1 - mp.mpf(9) / 16 + mp.mpf(9) / 16 * up**2 * (1 - mp.exp(mp.mpf(0.05) - mp.mpf(0.2)))
         assert inside(low, wanted, high) and float(high) < float(low) + 1e-9
