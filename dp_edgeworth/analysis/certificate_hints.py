@@ -158,7 +158,7 @@ class Sketch:
             found: list[tuple[np.ndarray, np.ndarray]] = []
             for part in parts:
                 below = np.zeros(len(part.x))
-                if not part.lean:
+                if not part.lean and part.loss.min() < split < part.loss.max():
                     height = turn / max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
                     centre = float(np.interp(split, part.loss, part.x))
                     below = special.log_ndtr(side * (centre - part.x) / height)

@@ -79,16 +79,19 @@ def finite(leaf: Leaf, line: Any) -> tuple[Leaf, arb]:
 
 def calm_and_lively(leaf: Leaf, line: Any) -> tuple[Leaf, list[Piece]]:
     """The calm leaf and the lively pieces, which add up to a finite leaf: its normal pieces times a step down and a step up (`below`:
-    up and down) where the loss is about `split`. (In doubles: any centre and width are right.)"""
+    up and down) where the loss is about `split`, if it is so anywhere. (In doubles: any centre and width are right.)"""
     calm, lively = [], []
     for piece in leaf.pieces:
         left, right = float(piece.low), float(piece.high)
+        if piece.lean or not float(piece.loss(arb(left)).mid()) < line.split < float(piece.loss(arb(right)).mid()):
+            calm.append(piece)
+            continue
         for _ in range(40):
             middle = (left + right) / 2
             left, right = (middle, right) if float(piece.loss(arb(middle)).mid()) < line.split else (left, middle)
         width = height(piece, line.turn) * (-1 if line.below else 1)
-        calm.append(piece if piece.lean else replace(piece, step=(ball(left), -width)))
-        lively += [] if piece.lean else [replace(piece, step=(ball(left), width))]
+        calm.append(replace(piece, step=(ball(left), -width)))
+        lively.append(replace(piece, step=(ball(left), width)))
     return Leaf(leaf.atoms, tuple(calm)), lively
 
 
