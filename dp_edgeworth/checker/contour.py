@@ -14,7 +14,7 @@ from typing import Any
 
 from flint import acb, arb, ctx
 
-from .balls import UndecidedError, ball, kappa, proved
+from .balls import UndecidedError, ball, kappa
 from .decay import lively, spread
 from .laws import ZERO, Leaf
 from .transforms import Transform, calm_and_lively, finite, powers

@@ -9,19 +9,19 @@ from flint import acb, arb
 
 from .balls import proved
 from .laws import ZERO, Piece
-from .transforms import Progress, height
+from .transforms import Finite, Progress, height
 
 MOST_BOXES, UPRIGHT, PARTS = 2000, 12, 4
 
 
-def lively(piece: Piece, turn: float, sigma: arb, y: arb, progress: Progress) -> arb:
+def lively(piece: Finite, turn: float, sigma: arb, y: arb, progress: Progress) -> arb:
     """B with |M(sigma + iv)| <= B for all v >= y, of one piece alone.
 
-    Theorem. f(x) = b(x) w(x) S_P(x) e^{s l(x)}, s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral along
-    the real side is that along the three others. The slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn < pi. Then
-    every term of S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l = arg S_Q - arg S_P
-    >= 0, and |e^{s l}| = e^{sigma Re l - v Im l} does not increase with v. Boxes cover the three sides; `log_sum` has the arguments that
-    are meant: its own differ from them by a multiple of 2 pi, and by less than turn + pi/2.
+    Theorem. f(x) = b(x) w(x) S_P(x) e^{s l(x)}, s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral
+    along the real side is that along the three others. The slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn
+    < pi. Then every term of S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l =
+    arg S_Q - arg S_P >= 0, and |e^{s l}| = e^{sigma Re l - v Im l} does not increase with v. Boxes cover the three sides; `log_sum` has
+    the arguments that are meant: its own differ from them by a multiple of 2 pi, and by less than turn + pi/2.
     """
     low, high, top = piece.low, piece.high, height(piece, turn)
     count = min(max(64, math.ceil(6 * turn * float((high - low) / top))), MOST_BOXES)
@@ -37,7 +37,7 @@ def lively(piece: Piece, turn: float, sigma: arb, y: arb, progress: Progress) ->
     return total.upper()
 
 
-def spread(piece: Piece, cells: int, sigma: arb, y: arb, progress: Progress) -> arb:
+def spread(piece: Finite, cells: int, sigma: arb, y: arb, progress: Progress) -> arb:
     """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several pieces, the D add up.
 
     Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r

@@ -192,20 +192,15 @@ def _crossing(piece: Piece, epsilon: arb) -> arb:
     crossing of a symmetric pair may be exactly."""
     if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
         return piece.low
-    low, high, far = piece.low, piece.high, [arb(2) ** k for k in range(0, 200, 2)]
-    if low is None:
-        low = next((-x for x in far if proved(piece.loss(-x) < epsilon)), ZERO)
-    if high is None:
-        high = next((x for x in far if proved(piece.loss(x) > epsilon)), ZERO)
-    if not proved(piece.loss(low) < epsilon) or not proved(piece.loss(high) > epsilon):
+    far = [arb(2) ** k for k in range(0, 200, 2)]
+    low = next((x for x in ([-x for x in far] if piece.low is None else [piece.low]) if proved(piece.loss(x) < epsilon)), None)
+    high = next((x for x in (far if piece.high is None else [piece.high]) if proved(piece.loss(x) > epsilon)), None)
+    if low is None or high is None:
         raise UndecidedError("epsilon is too near the loss at the end of a piece")
     for _ in range(4400):
         middle = (low + (high - low) * 7 / 16).mid()
         loss = piece.loss(middle)
-        if proved(loss < epsilon):
-            low = middle
-        elif proved(loss > epsilon):
-            high = middle
-        else:
+        if not proved(loss < epsilon) and not proved(loss > epsilon):
             break
+        low, high = (middle, high) if proved(loss < epsilon) else (low, middle)
     return low.union(high)

@@ -26,6 +26,7 @@ MOST_PANELS, MOST_ENTRIES = 4_000, 64_000_000  # entries of a matrix times bits
 RHO = 3  # of the Bernstein ellipses
 FRESH = 32  # powers of a phase are started afresh after so many multiplications
 Progress = Callable[[str], None]
+Finite = Any  # a Piece with two ends
 LEAST, MOST = 1e-300, 1e15
 HINTS: dict[str, tuple[type, float, float, Any]] = {  # kind, least, largest, default
     "c": (float, LEAST, MOST, None),  # the points are c + i j h, j = 0..J
@@ -48,6 +49,8 @@ HINTS: dict[str, tuple[type, float, float, Any]] = {  # kind, least, largest, de
 
 def validated(hint: object, progress: Progress = lambda text: None) -> Any:
     """A line: the hints for one direction, which choose between theorems that are true for all of them, within what those ask for."""
+    if hint is None:
+        raise UndecidedError("there is no hint for this direction: whoever made the certificate found no line that is short enough")
     if not isinstance(hint, dict) or hint.keys() - HINTS.keys():
         raise UndecidedError(f"there is no hint of this checker for this direction: {str(hint)[:200]}")
     line = SimpleNamespace(**{name: hint.get(name, default) for name, (_, _, _, default) in HINTS.items()}, progress=progress)
@@ -77,10 +80,11 @@ def finite(leaf: Leaf, line: Any) -> tuple[Leaf, arb]:
     return Leaf(leaf.atoms, tuple(pieces), curve=leaf.curve), missing
 
 
-def calm_and_lively(leaf: Leaf, line: Any) -> tuple[Leaf, list[Piece]]:
+def calm_and_lively(leaf: Leaf, line: Any) -> tuple[Leaf, list[Finite]]:
     """The calm leaf and the lively pieces, which add up to a finite leaf: its normal pieces times a step down and a step up (`below`:
     up and down) where the loss is about `split`, if it is so anywhere. (In doubles: any centre and width are right.)"""
     calm, lively = [], []
+    piece: Finite
     for piece in leaf.pieces:
         left, right = float(piece.low), float(piece.high)
         if piece.lean or not float(piece.loss(arb(left)).mid()) < line.split < float(piece.loss(arb(right)).mid()):
@@ -103,7 +107,7 @@ def height(piece: Piece, turn: float) -> arb:
 class Panel:
     """A panel, with upper bounds on the box around its ellipse: log of radius * |b w S_P|, the loss, |Im l|."""
 
-    def __init__(self, piece: Piece, low: arb, high: arb):
+    def __init__(self, piece: Finite, low: arb, high: arb):
         """UndecidedError where the loss is not proved analytic on the box."""
         self.piece, self.middle, self.radius = piece, (low + high) / 2, (high - low) / 2
         long, short = (self.radius * (RHO + sign * arb(1) / RHO) / 2 for sign in (1, -1))
@@ -124,7 +128,7 @@ class Panel:
         return (constant + self.log_size + (sigma * self.loss).upper() + frequency * self.turn).upper()
 
 
-def covering(piece: Piece, line: Any, wanted: list[tuple[arb, arb]]) -> list[Panel]:
+def covering(piece: Finite, line: Any, wanted: list[tuple[arb, arb]]) -> list[Panel]:
     """Panels that are halved until their errors for all wanted (Re s, |Im s|) are `digits` below the integral, which a few points tell.
     (Any panels that cover the piece are right.)"""
     few = [(*piece.logs(x), piece.weight(x).log()) for x in (left for left, _ in _divided(piece.low, piece.high, 64)[1:])]
@@ -180,12 +184,12 @@ class Transform:
                 self.nodes.append((panel.radius * width * panel.piece.weight(x) * log_p.exp(), loss))
 
     @staticmethod
-    def _ends(piece: Piece) -> list[tuple[arb, arb, arb, arb]]:
+    def _ends(piece: Finite) -> list[tuple[arb, arb, arb, arb]]:
         """One exponential, dP e^{s l} = e^{A + g x + s (B + d x)} dx, has the integral e^{A + g x + s l} / (g + s d) between its ends:
         (+-e^{A + g x}, l, g, d) at both."""
-        (_, below), (_, above) = *piece.p, *piece.q
+        below, rise = piece.p[0][1], piece.q[0][1] - piece.p[0][1]
         ends = [(sign, *piece.logs(x)) for sign, x in ((1, piece.high), (-1, piece.low))]
-        return [(sign * log_p.exp(), loss, piece.lean + below, above - below) for sign, log_p, loss in ends]
+        return [(sign * log_p.exp(), loss, piece.lean + below, rise) for sign, log_p, loss in ends]
 
     def error(self, sigma: arb, frequency: arb) -> arb:
         """The interval in which sum - M(s) lies for Re s = sigma, |Im s| <= frequency."""
