@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from dp_accounting import pld
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from dp_edgeworth import validation
@@ -21,6 +22,8 @@ from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 
 with validation.needs("jax_privacy", "jax_privacy"):
     from jax_privacy.accounting import accountants
+
+pld.PLDAccountant.register(EdgeworthIntervalAccountant)  # accounting of users asks for that class, and for its answers only
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -174,7 +174,7 @@ def headline(report: EventReport) -> str:
     interval = report.interval
     decided = "both directions alike" if report.direction == "both" else f'direction "{report.direction}" decides'
     certified = f"certified in [{rounded_down(interval.lower, 9)}, {rounded_up(interval.upper, 9)}]"
-    return (f"epsilon = {rounded_up(interval.upper, 5)} at delta = {report.target_delta:g} "
+    return (f"epsilon = {rounded_up(interval.upper)} at delta = {report.target_delta:g} "
             f"({report.neighboring_relation.name}; {certified}; {decided})")
 
 

@@ -14,6 +14,16 @@ export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 pages=tests/test_documentation.py
 
+# The library's own tests with our accountants in place of its own (in_place.py). Left out are those that compare with a number of a
+# looser accountant: of a grid of 1e-2 or 1e-4 in jax_privacy, of Renyi divergences and other grids in Opacus.
+own_tests() {  # name, tests that are left out, pytest's arguments
+    local name=$1 left_out=$2
+    shift 2
+    echo "== $name: its own tests"
+    PYTHONPATH=tests/adapters "$directory/$name/bin/python" -m pytest -q -p in_place -p no:cacheprovider -c /dev/null \
+        --import-mode=importlib -k "not ($left_out)" "$@"
+}
+
 job() {  # name, first package (or -), packages, arguments of pytest
     local environment="$directory/$1" name=$1
     if [ ! -x "$environment/bin/python" ]; then
@@ -33,8 +43,15 @@ job() {  # name, first package (or -), packages, arguments of pytest
 for name in "${@:-opacus jax_privacy beam pipeline_dp pfl riskcal}"; do
     for one in $name; do
         case "$one" in
-            opacus) job opacus "${TORCH:-torch}" opacus tests/adapters/test_opacus.py $pages -k opacus ;;
-            jax_privacy) job jax_privacy - jax-privacy tests/adapters/test_jax_privacy.py $pages -k jax ;;
+            opacus)
+                job opacus "${TORCH:-torch}" "opacus hypothesis" tests/adapters/test_opacus.py $pages -k opacus
+                own_tests opacus "test_rdp_accountant or test_gdp or test_prv or epochs or steps or multiplier_gdp or test_accountant_load" \
+                    --pyargs opacus.tests.accountants_test opacus.tests.accounting_noise_multiplier_test ;;
+            jax_privacy)
+                job jax_privacy - jax-privacy tests/adapters/test_jax_privacy.py $pages -k jax
+                library=$("$directory/jax_privacy/bin/python" -c "import jax_privacy, pathlib; print(pathlib.Path(jax_privacy.__file__).parents[1])")
+                own_tests jax_privacy "via_pld or truncated or user_level or (UserLevel and fixed_batch_size)" "$library"/tests/accounting \
+                    "$library"/tests/experimental/accounting_test.py "$library"/tests/experimental/execution_plan_test.py ;;
             beam) job beam - apache-beam tests/adapters/test_beam.py ;;
             pipeline_dp) job pipeline_dp - "pipeline-dp dp-accounting" tests/adapters/test_pld_face.py $pages \
                 -k "pipeline_dp or loss-distribution" ;;

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("jax_privacy")
 
-from jax_privacy.accounting import analysis, calibrate
+from jax_privacy.accounting import accountants, analysis, calibrate
 from jax_privacy.experimental import execution_plan
 
 import dp_edgeworth.jax_privacy
@@ -58,6 +58,21 @@ def test_training_accountant(settings):
     exact = EdgeworthIntervalAccountant().compose(event).get_epsilon_interval(1e-5)
     assert exact.lower <= epsilon <= exact.upper + 1e-9
     assert epsilon == pytest.approx(dpa.pld.PLDAccountant().compose(event).get_epsilon(1e-5), rel=1e-4)
+
+
+@pytest.mark.parametrize(("method", "step"), [("POISSON", 1e-3), ("FIXED_BATCH_SIZE", 1e-3)])
+def test_accounting_of_users(method, step):
+    """Below a PLD accountant's number, which is a grid's upper bound, and near it."""
+    parameters = analysis.DpParams(noise_multipliers=4.0, batch_size=1_024, num_samples=50_000, delta=1e-5, examples_per_user=2,
+                                   sampling_method=analysis.SamplingMethod[method])
+
+    def epsilon(config):
+        accountant = analysis.DpsgdTrainingUserLevelAccountant(dp_accountant_config=config)
+        return accountant.compute_epsilon(num_updates=1_000, dp_params=parameters)
+
+    ours = epsilon(dp_edgeworth.jax_privacy.EdgeworthAccountantConfig())
+    theirs = epsilon(accountants.PldAccountantConfig(value_discretization_interval=step))
+    assert 0.99 * theirs < ours <= theirs
 
 
 def test_calibration_of_jax_privacy():
