@@ -37,11 +37,16 @@ class Profile:
         """Some of the nodes."""
         return Profile(self.losses[kept], self.right[kept], self.left[kept])
 
-    def raised(self, factor: float) -> Profile:
-        """Both sides times a factor, as far as that is possible."""
+    @property
+    def sides(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Nodes >= 0 and values, of H and of H'."""
         zero = int(np.searchsorted(self.losses, 0.0))
-        right, left = (np.minimum(factor * side, 1.0) for side in (self.right[zero:], self.left[zero::-1]))
-        return Profile.of(self.losses[zero:], right, -self.losses[zero::-1], left)
+        return (self.losses[zero:], self.right[zero:]), (-self.losses[zero::-1], self.left[zero::-1])
+
+    def raised(self, factor: float, stretch: float) -> Profile:
+        """Both sides times a factor, as far as that is possible, and all losses times another one."""
+        (right_nodes, right), (left_nodes, left) = self.sides
+        return Profile.of(right_nodes * stretch, np.minimum(factor * right, 1.0), left_nodes * stretch, np.minimum(factor * left, 1.0))
 
     def hull(self) -> np.ndarray:
         """Positions of the vertices of the lower convex hull: a point above the chord of its neighbours is none.
@@ -94,19 +99,26 @@ class Profile:
     def largest_ratio(self, pair: NodePair, sign: float) -> float:
         """By which factor less 1 the profile of the pair may miss this one, from below (sign 1) or above (-1).
 
-        The error of the profile itself is included, so that a result of at most 0 is a proof.
+        Compared where the larger of the two has kinks: in between it is linear, and the other one is below its chords. The error of
+        the profile itself is included, so that a result of at most 0 is a proof.
         """
-        zero = int(np.searchsorted(self.losses, 0.0))
-        sides = ((self.losses[zero:], self.right[zero:]), (-self.losses[zero::-1], self.left[zero::-1]))
         largest = -1.0
-        for found, (nodes, values) in zip(pair.profiles, sides, strict=True):
-            common = (np.isin(nodes, found.losses) | (sign < 0)) & (values < _ALMOST_ONE)
-            want, have = values[common].astype(np.longdouble), found.at(nodes[common])
-            large, small = (want, have) if sign > 0 else (have, want)
+        for found, (nodes, values) in zip(pair.profiles, self.sides, strict=True):
+            want, have = (_chords(nodes, values, found.losses), found.sticks) if sign > 0 else (values, found.at(nodes))
+            large, small = (side[want < _ALMOST_ONE].astype(np.longdouble) for side in ((want, have) if sign > 0 else (have, want)))
             if np.any((large > small) & (small <= 0.0)):
                 return math.inf
             largest = max(largest, float(np.max((large - small)[small > 0.0] / small[small > 0.0], initial=-1.0)))
         return largest * (1.0 + 8.0 * EPSILON) + 8.0 * len(pair.masses) * float(np.finfo(np.longdouble).eps) + 4.0 * EPSILON
+
+
+def _chords(nodes: np.ndarray, values: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """Values at nodes from 0 on, continued linearly in e^loss, constant beyond the last one; in long doubles."""
+    after = np.minimum(np.searchsorted(nodes, losses), len(nodes) - 1)
+    before = np.maximum(after - 1, 0)
+    gaps, rest = (np.maximum(nodes[after].astype(np.longdouble) - other, 0.0) for other in (nodes[before], losses))
+    share = np.expm1(-rest) / np.expm1(-np.where(gaps > 0.0, gaps, 1.0))
+    return np.asarray(values[after] + (values[before] - values[after]) * share)
 
 
 def mirrored(nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -140,6 +152,8 @@ def balanced(pair: _Pair) -> _Pair:
 
 def plane_hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The vertices of the lower convex hull of points from left to right."""
+    first = np.flatnonzero(np.diff(x, prepend=-np.inf) > 0.0)
+    x, y = x[first], np.minimum.reduceat(y, first)
     while len(x) > 2:
         slopes = np.diff(y) / np.diff(x)
         kept = np.concatenate([[True], slopes[:-1] < slopes[1:], [True]])

@@ -21,9 +21,10 @@ not below H.)
 
 Rounding. Masses are floats, so the stored pair has a profile of its own, which `finite_pair.NodeProfile` computes from sums of
 positive terms. If it falls short of the hull, the upper bounds are raised by a little more than that factor and the pair is made
-anew; should that not help (randomised response has nothing to spare), a public coin of weight eta reveals everything, which adds
-eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks at,
-takes what is left of P.
+anew; should that not help (randomised response has nothing to spare), the losses are also moved outwards by a share of themselves, as
+small as will do, since bounds at an epsilon hold at larger ones; and after that a public coin of weight eta reveals everything, which
+adds eta (1 - H). Downwards there is always room: a coin that reveals nothing. The atom at loss 0, which no profile at eps >= 0 looks
+at, takes what is left of P.
 
 By the composition theorem for dominating pairs (Zhu, Dong, Wang 2022) the pairs take the place of the mechanism in any adaptive
 composition.
@@ -40,7 +41,8 @@ from dp_edgeworth.losses.node_pair import NodePair
 from dp_edgeworth.losses.profile_hull import EPSILON, Profile, balanced, mirrored, plane_hull
 
 _LEAST = 1e-290  # smaller values are rounded: up to it, or down to 0
-_ATTEMPTS = 4
+_STRETCHES = (1.0, 1.0, 1.0, *(1.0 + 4e-15 * 4.0**i for i in range(20)))
+_FURTHEST = 1e100  # losses of a pair above, so that sums of them are floats
 _LARGEST_LOSS = 600.0  # of a dominated pair: larger ones are left out
 Nodes = tuple[np.ndarray, np.ndarray]
 Bracket = tuple[np.ndarray, np.ndarray]
@@ -65,23 +67,22 @@ def dominating_pair(nodes: Nodes, remove: np.ndarray, add: np.ndarray) -> NodePa
     sides: list[np.ndarray] = []
     for side, places in zip(values, nodes, strict=True):
         lifted = np.where((side > 0.0) & (side < _LEAST), _LEAST, np.minimum(side, zero))
-        kept = np.flatnonzero(lifted == lifted[-1])[0] + 1  # from there on it is constant
+        near = int(np.searchsorted(places, _FURTHEST, side="right"))
+        kept = np.flatnonzero(lifted == lifted[near - 1])[0] + 1  # from there on it is constant
         sides += [places[:kept], lifted[:kept]]
     return _raised(Profile.of(*sides))
 
 
 def _raised(profile: Profile) -> NodePair:
     """A pair whose own profile is nowhere below the hull: the bounds are raised until it is, see the header."""
-    factor, missing, vertices = 1.0, 0.0, profile.at(profile.hull()).with_zero()
-    for _ in range(_ATTEMPTS):
-        higher = vertices.raised(factor)
+    vertices, missing, factor = profile.at(profile.hull()).with_zero(), 0.0, 1.0
+    for stretch in _STRETCHES:
+        higher = vertices.raised(factor, stretch)
         pair = higher.at(higher.hull()).pair()
         missing = vertices.largest_ratio(pair, 1.0)
         if missing <= 0.0:
             return pair
-        if math.isinf(missing):
-            break
-        factor += 2.0 * missing
+        factor += 2.0 * min(missing, 1.0) if stretch == 1.0 else 0.0
     eta = min(missing, 1.0)
     lost, infinite = (mass + eta * (1.0 - mass) for mass in (pair.lost_mass, pair.infinite_mass))
     return dataclasses.replace(pair, masses=pair.masses * (1.0 - eta), lost_mass=lost, infinite_mass=infinite)
@@ -141,7 +142,7 @@ def _support_values(nodes: np.ndarray, points: np.ndarray, side: Bracket, other:
     size = cells * finer + 1
     kinks, values = _below(points[:size], (side[0][:size], side[1][:size]), other)
     slopes = np.diff(values) / np.diff(kinks)
-    starts, ends = np.exp(nodes[:cells]), np.exp(nodes[1:cells + 1])
+    starts, ends = np.expm1(nodes[:cells]), np.expm1(nodes[1:cells + 1])
     at = np.clip(np.searchsorted(kinks, 0.5 * (starts + ends), side="right") - 1, 0, len(slopes) - 1)
     height, slope = values[at] - 16.0 * EPSILON * (values[at] + np.abs(slopes[at]) * ends), slopes[at]
     at_start, at_end = height + slope * (starts - kinks[at]), height + slope * (ends - kinks[at])
@@ -151,7 +152,7 @@ def _support_values(nodes: np.ndarray, points: np.ndarray, side: Bracket, other:
 
 
 def _below(points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket]) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices (x, y) of a convex function below H on [1, e^{last point}].
+    """The vertices (x - 1, y) of a convex function below H on [1, e^{last point}].
 
     Between two nodes the two extrapolated chords are compared where they cross. The smaller of both there is on the safe side wherever
     that point is taken to be: from it either chord, or something below it, leads to its own node.
@@ -167,8 +168,8 @@ def _below(points: np.ndarray, side: Bracket, other: tuple[np.ndarray, Bracket])
     crossing = np.where((crossing > 1e-3 * grow) & (crossing < 0.999 * grow), crossing, 0.5 * grow)
     dip = np.minimum(lower[:-1] + falling * crossing, lower[1:] - rising * (grow - crossing))
     dip = dip - 16.0 * EPSILON * (lower[:-1] + (np.abs(falling) + np.abs(rising)) * grow)
-    starts = np.exp(points[:-1])
-    x = np.append(np.stack([starts, starts * (1.0 + crossing)], axis=1).ravel(), math.exp(points[-1]))
+    starts = np.expm1(points)
+    x = np.append(np.stack([starts[:-1], starts[:-1] + np.exp(points[:-1]) * crossing], axis=1).ravel(), starts[-1])
     y = np.append(np.stack([lower[:-1], dip], axis=1).ravel(), lower[-1])
     return plane_hull(x, y)
 

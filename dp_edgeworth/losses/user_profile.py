@@ -15,9 +15,9 @@ from scipy import special
 from dp_edgeworth import validation
 from dp_edgeworth.losses.bracket import Leaf, between
 from dp_edgeworth.losses.node_pair import NodePair
-from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair
+from dp_edgeworth.losses.profile_pair import dominated_pair, dominating_pair, subdivided
 
-_NODES = 20_001
+_NODES = 2_000
 _LARGEST_LOSS, _SHORTEST = 600.0, 1e-280  # of the pair below; reach of its nodes
 _ROUNDING = 1e-12  # what a delta may be below 1 - e^eps by, from rounding
 _CHECKED = 4.0 * float(np.finfo(float).eps)
@@ -80,7 +80,7 @@ def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> Nod
     points, values, least = points[near], values[near], least[near]
     if not least.any() or points[-1] < _SHORTEST:  # a single point has no chords
         return NodePair(np.zeros(1), np.ones(1))
-    nodes = np.linspace(0.0, points[-1], _NODES)
-    above = np.interp(np.exp(nodes), np.exp(points), values) * (1.0 + 1e-11)
+    nodes = subdivided(points, max(_NODES // len(points), 1))
+    above = np.interp(np.expm1(nodes), np.expm1(points), values) * (1.0 + 1e-11)
     lower = np.minimum(least[np.searchsorted(points, nodes)], above)
     return dominated_pair((nodes, nodes), (lower, above), (lower, above))

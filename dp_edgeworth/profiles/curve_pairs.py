@@ -22,7 +22,7 @@ LEAST = 1e-40  # negligible deltas
 _MOMENT_POINTS = 64
 _SMALL = 1e-25  # of a curve that is below `LEAST` everywhere, or nearly
 _FINER = 2
-_LARGEST_INDEX, _FINEST = 2.0**40, 2.0**-44  # finer, e^epsilon of neighbours are the same floats
+_LARGEST_INDEX = 2.0**40
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-250, 1e30
 
 Upper = Callable[[np.ndarray], np.ndarray]
@@ -49,7 +49,7 @@ def pair_of_curves(right: Side, left: Side) -> Bracket:
     deviation = math.sqrt(max(sum(_second_moment(side.upper, end, sign) for side, end, sign in zip(
         (right, left), ends, (1.0, -1.0), strict=True)), 1e-300))
     share = min(_SHARE * deviation, max(ends) / 1024.0)
-    spacing = 2.0 ** math.floor(math.log2(max(share, max(ends) / _LARGEST_INDEX, _FINEST)))
+    spacing = 2.0 ** math.floor(math.log2(max(share, max(ends) / _LARGEST_INDEX, 1e-290)))
     nodes = spacing * graded_nodes(math.ceil(ends[0] / spacing)), spacing * graded_nodes(math.ceil(ends[1] / spacing))
     brackets = [side.bracket(subdivided(places, _FINER)) for side, places in zip((right, left), nodes, strict=True)]
     floors = tuple(float(side.bracket(np.array([math.inf]))[0][0]) for side in (right, left))

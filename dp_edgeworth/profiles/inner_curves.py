@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dp_edgeworth.losses.bracket import Bracket, Leaf, folded, members
+from dp_edgeworth.losses.bracket import Bracket, Leaf, above, folded, members
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
 from dp_edgeworth.losses.operations import reverse
+from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
 from dp_edgeworth.profiles.random_allocation import composable
 from dp_edgeworth.search import answers
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 
+ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
 _TOLERANCE = 1e-6
 
 
@@ -33,11 +36,13 @@ class Curve:
     Attributes:
       above: compositions that dominate the true one, each.
       below: a composition that the true one dominates.
+      renyi: an upper bound of its K, and of that of its reverse; None where losses are infinite.
       memory: what questions about them leave for the next ones.
     """
 
     above: tuple[Composition, ...]
     below: Composition
+    renyi: RenyiCurve | None
     memory: Memory = dataclasses.field(default_factory=Memory, compare=False, repr=False)
 
     @property
@@ -83,9 +88,26 @@ def _two_sided(table: dict[Leaf, int]) -> TwoSided:
 def _curve(table: dict[Leaf, int]) -> Curve:
     table = composable(table)
     either = any(isinstance(leaf, Bracket) and leaf.curve is not None and leaf.pair is not None for leaf in table)
-    above = tuple(Composition(folded(table, use_pairs)) for use_pairs in ((True, False) if either else (True,)))
+    uppers = tuple(Composition(folded(table, use_pairs)) for use_pairs in ((True, False) if either else (True,)))
     below = members(table)
-    return Curve(above, above[0] if below == above[0].counts else Composition(below))
+    return Curve(uppers, uppers[0] if below == uppers[0].counts else Composition(below), renyi_curve(table))
+
+
+def renyi_curve(table: Mapping[Leaf, int]) -> RenyiCurve | None:
+    """One curve for everything, leaves that have none by their own K; None where these have infinite losses."""
+    curves: dict[RenyiCurve, int] = {}
+    rest: dict[Pllr, int] = {}
+    for leaf, count in table.items():
+        if isinstance(leaf, Bracket) and leaf.curve is not None:
+            curves[leaf.curve] = curves.get(leaf.curve, 0) + count
+        else:
+            rest[above(leaf)] = rest.get(above(leaf), 0) + count
+    if any(leaf.infinite_mass for leaf in rest):
+        return None
+    if rest:
+        found = Composition(rest).cgf(ORDERS)
+        curves[Tabulated.of(ORDERS, found[0] + found[3])] = 1
+    return SumOfCurves.of(curves)
 
 
 def contents(found: Iterable[tuple[Directions, int]]) -> Counts | None:

@@ -41,11 +41,10 @@ from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Direct
 from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated
 from dp_edgeworth.profiles.curve_pairs import Side, pair_of_curves, reach
-from dp_edgeworth.profiles.inner_curves import Counts, Curve, TwoSided, both_directions, contents
+from dp_edgeworth.profiles.inner_curves import ORDERS, Counts, Curve, TwoSided, both_directions, contents
 
 _UP, _DOWN = 1.0 + 1e-13, 1.0 - 1e-13
 _LARGEST_MEAN = 1e12
-_ORDERS = np.geomspace(0.01, 1100.0, 300)
 
 Growth = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -84,16 +83,19 @@ def _selected(mean: float, shape: float, counts: Counts) -> Directions:
 def _renyi_curve(mean: float, shape: float, curves: tuple[TwoSided, TwoSided]) -> RenyiCurve | None:
     """k' of the module's header at many orders, of the larger direction; None where a run has infinite losses."""
     sides = [side for both in curves for side in (both.forward, both.backward)]
-    if any(side.above[0].infinite_mass for side in sides):
+    runs = [side.renyi for side in sides if side.renyi is not None]
+    if len(runs) < len(sides):
         return None
-    tables = [side.above[0].cgf(_ORDERS) for side in sides]
-    k = np.maximum.reduce([table[0] + table[3] for table in tables])
+    k = np.maximum.reduce([curve(ORDERS) for curve in runs])
     if math.isinf(shape):
-        delta = np.maximum.reduce([side.upper(np.log1p(1.0 / _ORDERS) * _DOWN) for side in sides])
-        return Tabulated.of(_ORDERS, np.logaddexp(-mean, math.log(mean) + k + _ORDERS * mean * delta) * _UP + 1e-15)
-    log_gamma = math.log1p(_odds(mean, shape))
-    more = (1.0 + shape) * np.min(np.append((k + log_gamma) / (_ORDERS + 1.0), log_gamma))
-    return Tabulated.of(_ORDERS, (k + math.log(mean) + _ORDERS * more) * _UP)
+        delta = np.maximum.reduce([side.upper(np.log1p(1.0 / ORDERS) * _DOWN) for side in sides])
+        values = np.logaddexp(-mean, math.log(mean) + k + ORDERS * mean * delta) * _UP + 1e-15
+    else:
+        log_gamma = math.log1p(_odds(mean, shape))
+        more = (1.0 + shape) * np.min(np.append((k + log_gamma) / (ORDERS + 1.0), log_gamma))
+        values = (k + math.log(mean) + ORDERS * more) * _UP
+    known = np.isfinite(values)
+    return Tabulated.of(ORDERS[known], values[known]) if known.any() else None
 
 
 def _growth(mean: float, shape: float) -> Growth:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dp_edgeworth.losses.bracket import Bracket, Leaf, above, folded, members
-from dp_edgeworth.losses.pllr import Pllr
+from dp_edgeworth.losses.bracket import Bracket, Leaf, folded, members
 from dp_edgeworth.losses.random_allocation import RandomAllocationLoss
-from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
+from dp_edgeworth.losses.renyi_curves import RenyiCurve
 from dp_edgeworth.profiles import random_allocation
+from dp_edgeworth.profiles.inner_curves import renyi_curve
 from dp_edgeworth.proofs import renyi_bounds
 from dp_edgeworth.proofs.proved import Proved
 from dp_edgeworth.proofs.tradeoff import Knots
@@ -29,7 +29,6 @@ from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
 
 Table = Mapping[Leaf, int]
-_ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
 _Ask = Callable[[list[Composition]], Proved]
 _Convert = Callable[[RenyiCurve], Proved]
 
@@ -69,7 +68,7 @@ def _known(pairs: PairSums, *, exact: bool) -> PairSums:
 
 
 def _allocates(pairs: PairSums) -> bool:
-    return any(isinstance(loss, RandomAllocationLoss) for pair in pairs.counts for loss in pair)
+    return RandomAllocationLoss in pairs.kinds
 
 
 def _replaced(pairs: PairSums, replacement: Callable[[Leaf], Leaf]) -> PairSums:
@@ -96,28 +95,11 @@ def _with_pairs(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
     found = ask([composition for table in tables for composition in _directions(table)])
     if any(leaf.curve is not None and leaf.pair is not None for leaf in _brackets(tables[0])) and not _attained(tables[0]):
         found = ask([_of_worst(table, use_pairs=False) for table in tables]).met(found)
-    curves = [_whole_curve(table) for table in tables]
-    if None not in curves:
+    curves = [renyi_curve(table) for table in tables if any(leaf.curve is not None for leaf in _brackets(table))]
+    if curves and None not in curves:
         ends = [convert(curve) for curve in curves if curve is not None]
         found = ends[0].larger(ends[-1]).met(found)
     return found.between(found)  # rounding may make the ends cross
-
-
-def _whole_curve(table: Table) -> RenyiCurve | None:
-    """One curve for everything; None where a leaf without a curve has infinite losses, or no leaf has a curve."""
-    curves: dict[RenyiCurve, int] = {}
-    rest: dict[Pllr, int] = {}
-    for leaf, count in table.items():
-        if isinstance(leaf, Bracket) and leaf.curve is not None:
-            curves[leaf.curve] = curves.get(leaf.curve, 0) + count
-        else:
-            rest[above(leaf)] = rest.get(above(leaf), 0) + count
-    if not curves or any(leaf.infinite_mass for leaf in rest):
-        return None
-    if rest:
-        found = Composition(rest).cgf(_ORDERS)
-        curves[Tabulated.of(_ORDERS, found[0] + found[3])] = 1
-    return SumOfCurves.of(curves)
 
 
 def _directions(table: Table) -> list[Composition]:

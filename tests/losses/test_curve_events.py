@@ -121,6 +121,14 @@ def test_one_point_is_epsilon_delta_dp():
         assert profile.get_delta(eps) >= peer.get_delta_interval(eps).lower
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-16])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_profile_that_ends_has_a_finite_epsilon(count, delta):
+    found = epsilon(ProfileDpEvent([1.0], [0.0]), delta, count)
+    assert count * (1.0 - 2e-5) <= found.upper <= count * (1.0 + 1e-13)
+    assert epsilon(ProfileDpEvent([0.5, 2.0], [0.01, 0.0]), delta, count).upper <= 2.0 * count * (1.0 + 1e-13)
+
+
 def test_negative_epsilons_sharpen_a_profile():
     plain, sharper = ProfileDpEvent([1.0], [0.01]), ProfileDpEvent([-0.5, 1.0], [0.45, 0.01])
     assert Interval().compose(sharper).get_delta(0.5) < Interval().compose(plain).get_delta(0.5)
@@ -244,3 +252,27 @@ def test_discrete_laplace_under_replacement_has_twice_the_sensitivity():
     assert Interval().compose(dp_event.DiscreteLaplaceDpEvent(0.3, 0), 5).get_epsilon(0.0) == 0.0
     special = dpa.NeighboringRelation.REPLACE_SPECIAL
     assert Interval(special).compose(dpa.SingleEpochTreeAggregationDpEvent(1.0, 0)).get_epsilon(0.0) == 0.0
+
+
+# --- the ends of every range ---
+
+EXTREMES = [5e-324, 1e-200, 1e150, 1e308]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("made", [
+    dpa.ZCDpEvent, lambda x: dpa.ZCDpEvent(0.1, x), lambda x: dpa.ZCDpEvent(0.0, x), Exponential, PermuteAndFlip,
+    lambda x: EpsilonDelta(x, 1e-6), DiscreteGaussian, lambda x: DiscreteGaussian(x, 1.0, 1), lambda x: DiscreteGaussian(2.0, x),
+    lambda x: dp_event.DiscreteLaplaceDpEvent(x, 1), lambda x: ProfileDpEvent([x], [0.01]),
+    lambda x: RenyiDpEvent([2.0, 4.0], [0.1, x])])
+@pytest.mark.parametrize("value", EXTREMES)
+def test_any_positive_number_has_an_answer(made, value):
+    accountant = Interval(dpa.NeighboringRelation.REPLACE_SPECIAL).compose(made(value), 2)
+    for found in (accountant.get_epsilon_interval(1e-6), accountant.get_delta_interval(1.0)):
+        assert 0.0 <= found.lower <= found.estimate <= found.upper
+
+
+def test_discrete_gaussian_noise_of_too_many_points_is_a_curve():
+    found = epsilon(DiscreteGaussian(1e5, 1.0, 1), 1e-9, 10**10)
+    assert found.lower <= epsilon(dpa.GaussianDpEvent(1e5), 1e-9, 10**10).lower <= found.upper <= 1.1 * epsilon(
+        dpa.GaussianDpEvent(1e5), 1e-9, 10**10).upper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 
@@ -172,3 +173,20 @@ def test_no_pair_above_has_more_mass_than_one_either() -> None:
     """Bounds at 0 that say little, and one direction that has no loss above 0.01: then the other one has lost 1 - e^-0.01 at most."""
     pair = dominating_pair((np.array([0.0, 0.01]), np.array([0.0, 1.0])), np.array([0.5, 0.0]), np.array([0.5, 0.5]))
     np.testing.assert_allclose([pair.lost_mass, pair.masses.sum()], [-math.expm1(-0.01), 1.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("losses", [(1e-9,), (0.5,), (8.0,), (20.0,), (1.0, 2.0), (0.3, 26.0)])
+def test_a_largest_loss_stays_finite_and_the_pair_above(losses: tuple[float, ...]) -> None:
+    """Chords to 0 at the last epsilon, with nothing to spare at 0: no infinite mass, and losses hardly larger, but nowhere below."""
+    eps = [mpmath.mpf(loss) for loss in losses]
+    deltas = [*np.geomspace(0.01, 0.001, len(losses) - 1), 0.0]
+    zero = mpmath.tanh(eps[0] / 2) + 2 * mpmath.mpf(deltas[0]) / (1 + mpmath.exp(eps[0]))
+    nodes, values = np.array([0.0, *losses]), np.array([_up(zero), *deltas])
+    pair = dominating_pair((nodes, nodes), values, values)
+    assert pair.infinite_mass == pair.lost_mass == 0.0
+    assert losses[-1] <= pair.supremum <= losses[-1] * (1.0 + 1e-14 * math.exp(min(losses[-1], 21.0)))
+    corners = [(mpmath.mpf(0), zero), *zip(eps, map(mpmath.mpf, deltas), strict=True)]
+    for (left, high), (right, low) in itertools.pairwise(corners):
+        for share in (0, 0.25, 0.5, 0.999, 1):
+            x = mpmath.exp(left) + share * mpmath.expm1(right - left) * mpmath.exp(left)
+            assert _exact_profile(pair, x) >= high + share * (low - high)

@@ -113,3 +113,28 @@ def test_many_selections_are_at_most_what_rdp_says():
     event = dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(10.0), 10.0, 1.0)
     ours = Interval().compose(event, 20).get_epsilon(1e-5)
     assert ours < rdp.RdpAccountant().compose(event, 20).get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+@pytest.mark.parametrize("mean", [10.0, 100.0])
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+def test_many_runs_of_a_class_are_at_most_what_its_own_curve_says(rho, mean, delta):
+    """Papernot and Steinke's curve of zCDP itself, not of the pair that its conversion makes."""
+    event = dp_event.RepeatAndSelectDpEvent(dpa.ZCDpEvent(rho), mean, math.inf)
+    peer = rdp.RdpAccountant().compose(event).get_epsilon(delta)
+    assert Interval().compose(event).get_epsilon(delta) <= peer * (1.0 + 2e-4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("noise", [1e6, 1e14, 1e40])
+def test_selections_look_the_same_at_every_scale(noise):
+    """Far below 1 a loss is proportional to 1 / noise, and so are delta at 0 and epsilon at a tenth of it."""
+    laplace, scale = dp_event.RepeatAndSelectDpEvent(dpa.LaplaceDpEvent(noise), 10.0, 1.0), 1.0 / noise
+    found = Interval().compose(laplace).get_delta_interval(0.0)
+    assert 0.49 * scale <= found.lower <= 0.5 * scale <= found.upper <= 1.52 * scale
+    gaussian = Interval().compose(dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(noise), 10.0, 1.0))
+    root = 1.0 / math.sqrt(2.0 * math.pi)
+    found = gaussian.get_delta_interval(0.0)
+    assert 0.99 * root * scale <= found.lower <= root * scale <= found.upper <= 2.8 * scale
+    at = gaussian.get_delta_interval(scale)  # of one run: scale times E[(Z - 1)_+]
+    assert 0.97 * 0.0833154705876 * scale <= at.lower <= 0.0833154705877 * scale

@@ -28,12 +28,13 @@ from dp_edgeworth.losses.laplace_noise import LaplaceShift
 from dp_edgeworth.losses.mechanisms import registry
 from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussian, epsilon_delta
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, both, mirrored, register_if_known
-from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal
+from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal, ratio
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated, ZeroConcentrated
 from dp_edgeworth.losses.user_profile import pair_of_points
 
 _SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squares of them, so that these are floats
+_LARGEST_DIVERGENCE = 1e250
 _DOWN = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 
@@ -45,6 +46,8 @@ def _zcdp(event: dp_event.ZCDpEvent, relation: NeighboringRelation) -> Direction
         return NON_PRIVATE
     if rho == 0.0:
         return both(epsilon_delta(xi, 0.0))
+    if max(rho, xi) > _LARGEST_DIVERGENCE:
+        return mirrored(between(NON_PRIVATE.remove, NO_LOSS.remove))
     return zero_concentrated(rho, xi)
 
 
@@ -68,7 +71,8 @@ def renyi(orders: Any, values: Any) -> Directions:
         raise ValueError(f"`values` must be as many as `orders`, {len(alphas)}. Found {len(bounds)}.")
     if not (alphas[0] > 1.0 and np.all(np.diff(alphas) > 0.0)):
         raise ValueError(f"`orders` must be increasing numbers above 1. Found {validation.shown(orders)}.")
-    curve = renyi_curve(alphas - 1.0, (alphas - 1.0) * bounds)
+    with np.errstate(over="ignore"):
+        curve = renyi_curve(alphas - 1.0, (alphas - 1.0) * bounds)
     if curve is None:
         return NON_PRIVATE
     if not np.any(bounds[np.isfinite(bounds)]):
@@ -113,8 +117,9 @@ def _permute_and_flip(event: Any, relation: NeighboringRelation) -> Directions:
 def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Leaf | Directions:
     """e^{-x^2 / (2 sigma^2)} on the integers, in any dimension; `sensitivity` is that in l2.
 
-    In one dimension and for an integer sensitivity the pair itself. Otherwise zCDP: for integer shifts D_alpha <= alpha shift^2 / (2
-    sigma^2), and shifts of coordinates add up (Canonne, Kamath, Steinke 2020); from below one coordinate that moves alone.
+    In one dimension and for an integer sensitivity the pair itself, where it has not too many points. Otherwise zCDP: for integer
+    shifts D_alpha <= alpha shift^2 / (2 sigma^2), and shifts of coordinates add up (Canonne, Kamath, Steinke 2020); from below one
+    coordinate that moves alone.
     """
     registry.require(event, relation, registry.AR, registry.RS)
     sigma = validation.at_least_zero("sigma", event.sigma)
@@ -126,18 +131,10 @@ def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Leaf | Dire
         return NO_LOSS
     if sigma == 0.0 or math.isinf(sensitivity):
         return NON_PRIVATE
-    whole = math.floor(min(sensitivity, 1e9))
-    if dimension == 1 and whole == sensitivity:
-        return discrete_gaussian(event, sigma, whole)
-    rho = 0.5 * (sensitivity / sigma) ** 2
-    if not 1e-280 < rho < 1e280:
-        raise registry.UnsupportedLeafError(event, "`sensitivity / sigma` must be within 1e-140 and 1e140. "
-                                              f"Found {sensitivity / sigma!r}.")
-    return zero_concentrated(rho * (1.0 + 4e-16), 0.0, _one_coordinate(event, sigma, whole))
-
-
-def _one_coordinate(event: Any, sigma: float, whole: int) -> Pllr:
-    """The pair of one coordinate that moves by the largest integer there is; nothing where that has too many points."""
-    if whole == 0 or 80.0 * sigma + whole > MOST_ATOMS:
-        return below(NO_LOSS.remove)
-    return below(discrete_gaussian(event, sigma, whole))
+    shift, whole = ratio(sensitivity, sigma), math.floor(min(sensitivity, 1e9))
+    if shift > _LARGEST:
+        return mirrored(between(NON_PRIVATE.remove, NO_LOSS.remove))
+    one = discrete_gaussian(sigma, whole) if whole and 80.0 * sigma + whole <= MOST_ATOMS else NO_LOSS.remove
+    if dimension == 1 and whole == sensitivity and one is not NO_LOSS.remove:
+        return one
+    return zero_concentrated(0.5 * max(shift, _SMALLEST) ** 2 * (1.0 + 1e-15), 0.0, below(one))

@@ -13,12 +13,13 @@ from scipy import special
 from dp_edgeworth import validation
 from dp_edgeworth.events import available
 from dp_edgeworth.losses.atoms import Atoms
-from dp_edgeworth.losses.bracket import Leaf, between
+from dp_edgeworth.losses.bracket import Leaf, below, between
 from dp_edgeworth.losses.mechanisms import registry
-from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, RO, RS, Directions
+from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, RO, RS, Directions, both
 
 MOST_ATOMS = 2_000_000  # lattices with more points are refused
 _BEYOND = 1e-318
+_LARGEST = 1e100  # losses, so that sums of them are floats
 
 
 @registry.register_mechanism(dp_event.NoOpDpEvent)
@@ -40,6 +41,8 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, relation: Neighbor
         return NO_LOSS
     if a == 0.0 or math.isinf(a):
         return NON_PRIVATE
+    if a > _LARGEST:  # which hardly ever adds anything
+        return registry.mirrored(between(NON_PRIVATE.remove, NO_LOSS.remove))
     if s > MOST_ATOMS:
         raise registry.UnsupportedLeafError(event, f"`sensitivity` must be at most {MOST_ATOMS}. Found {s}.")
     side = 1.0 / (1.0 + math.exp(-a))
@@ -71,6 +74,8 @@ def epsilon_delta(epsilon: float, delta: float) -> Leaf | Directions:
     """Infinite loss with probability delta, otherwise +-epsilon as randomised response: dominates any (epsilon, delta)-DP."""
     if delta == 1.0 or math.isinf(epsilon):
         return NON_PRIVATE
+    if epsilon > _LARGEST:
+        return registry.mirrored(between(NON_PRIVATE.remove, below(both(epsilon_delta(_LARGEST, delta)).remove)))
     high, low = (1.0 - delta) * special.expit(epsilon), (1.0 - delta) * special.expit(-epsilon)
     if epsilon == 0.0 and delta == 0.0:
         return NO_LOSS
@@ -82,20 +87,18 @@ def _epsilon_delta_event(event: Any, relation: NeighboringRelation) -> Leaf | Di
     return epsilon_delta(validation.at_least_zero("epsilon", event.epsilon), validation.probability("delta", event.delta))
 
 
-def discrete_gaussian(event: Any, sigma: float, sensitivity: int) -> Leaf:
+def discrete_gaussian(sigma: float, sensitivity: int) -> Leaf:
     """Masses of the discrete Gaussian and of its shift, to the smallest positive float; what is beyond counts as infinite loss.
 
-    Beyond 39 deviations there is less than 1e-318 in all for every sigma that is not refused.
+    Beyond 39 deviations there is less than 1e-318 in all for every sigma of at most `MOST_ATOMS` points.
     """
-    reach = math.ceil(39.0 * sigma) + 1 if math.isfinite(sigma) else math.inf
-    if 2 * reach + sensitivity > MOST_ATOMS:
-        raise ValueError(f"`sigma` and `sensitivity` must need at most {MOST_ATOMS} points. Found {validation.shown(event)}.")
+    reach = math.ceil(39.0 * sigma) + 1
     x = np.arange(-reach, reach + sensitivity + 1, dtype=float)
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore"):
         p, q = np.exp(-0.5 * (x / sigma) ** 2), np.exp(-0.5 * ((x - sensitivity) / sigma) ** 2)
         total = math.fsum(np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2))
     masses, shifted = tuple((p / total).tolist()), tuple((q / total).tolist())
-    losses = tuple((sensitivity * (x - 0.5 * sensitivity) / sigma**2).tolist())
+    losses = tuple((sensitivity * (x - 0.5 * sensitivity) / sigma / sigma).tolist())
     known = Atoms(masses, shifted, losses=losses)
     return between(Atoms((0.0, *masses, _BEYOND), (_BEYOND, *shifted, 0.0), (math.inf, *losses, -math.inf)), known)
 
