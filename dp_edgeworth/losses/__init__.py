@@ -14,7 +14,7 @@
     mechanisms                     leaf event -> losses of both directions, one registered function per event class
     trapezoid, panels              nodes and weights, with the proof that they are enough: many sampled Gaussians as one array
                                    (`trapezoid`), one at a time or with the largest losses cut off (`panels.cut_panels`), Laplace
-                                   noise (`panels.panels`)
+                                   noise (`panels.graded_edges`)
     cells                          a loss as cells of known mass, for sums of positive terms
     gaussian_curve                 closed forms of the Gaussian mechanism
     lattice_spacing                the lattice that carries all losses
