@@ -176,6 +176,9 @@ class EventReport:
         """All nodes, parents before children."""
         return [Node(self, index) for index in range(len(self.tree.events))]
 
+    def node(self, index: int) -> Node:
+        return self.nodes[index]
+
     @property
     def root(self) -> Node:
         return self.nodes[0]
