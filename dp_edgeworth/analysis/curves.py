@@ -14,18 +14,18 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 from dp_edgeworth import validation
 from dp_edgeworth.analysis.charts import Band, Chart
 from dp_edgeworth.analysis.rendering import COLOURS, Answer, new_axes
+from dp_edgeworth.analysis.risk import LEAST_ALPHA
 from dp_edgeworth.analysis.subject import subject_of
 from dp_edgeworth.events.description import rounded_down, rounded_up
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.search import whole_curve
 
-LEAST_ALPHA = 1e-10  # the error rates from which on `gdp_mu` is a bound
 _ROWS = 11  # of the table
 
 
-def mu_in_words(mu: float, least_alpha: float = LEAST_ALPHA) -> str:
+def mu_in_words(mu: float) -> str:
     """The bound, with the error rates that it is for; where there is none, why."""
-    rates = f"for error rates of at least {least_alpha:g}"
+    rates = f"for error rates of at least {LEAST_ALPHA:g}"
     if math.isinf(mu):
         return f"Gaussian mu is infinite {rates}: at some of these false positive rates no false negative rate above 0 is proved"
     return f"Gaussian mu <= {rounded_up(mu)} {rates}"

@@ -14,10 +14,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -37,8 +38,6 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.profiles.random_allocation import among_others
 from dp_edgeworth.search import answers
-
-_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        return [self.report.node(index) for index in self.report.tree.children[self.index]]
+        return [self.report.nodes[index] for index in self.report.tree.children[self.index]]
 
     @property
     def share(self) -> float:
@@ -119,17 +118,26 @@ class Node:
     @property
     def epsilon_alone(self) -> float:
         """What this subtree would cost by itself, certified; computed when first asked for."""
-        return self.report._alone(self.index)[0].upper
+        return self._alone[0].upper
 
     @property
     def direction(self) -> str:
         """"remove", "add" or "both": which direction decides `epsilon_alone`."""
-        return self.report._alone(self.index)[1]
+        return self._alone[1]
 
-    @property
+    @functools.cached_property
     def epsilon_without(self) -> float:
         """What the rest of the tree would cost, certified; computed when first asked for."""
-        return self.report._without(self.index).upper
+        tree, report = self.report.tree, self.report
+        rest = ((tree.events[i], tree.counts[i]) for i in tree.leaf_indices if not self.index <= i < tree.ends[self.index])
+        return float(_composed(rest, report).get_epsilon_interval(report.target_delta).upper)
+
+    @functools.cached_property
+    def _alone(self) -> tuple[Interval, str]:
+        report = self.report
+        if self.index == 0:
+            return report.interval, report.direction
+        return _by_direction(_composed([(self.event, self.count)], report), report.target_delta, report.tolerance)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -157,51 +165,33 @@ class EventReport:
     shares: np.ndarray
     kappa: np.ndarray
     tilted_kappa: np.ndarray
-    _memory: dict[tuple[str, int], Any] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def epsilon(self) -> float:
         """The certified upper end."""
         return self.interval.upper
 
+    @functools.cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes, parents before children."""
+        return [Node(self, index) for index in range(len(self.tree.events))]
+
     def node(self, index: int) -> Node:
-        return Node(self, index)
+        return self.nodes[index]
 
     @property
     def root(self) -> Node:
-        return self.node(0)
-
-    @property
-    def nodes(self) -> list[Node]:
-        """All nodes, parents before children."""
-        return [self.node(index) for index in range(len(self.tree.events))]
+        return self.nodes[0]
 
     def __getitem__(self, path: str) -> Node:
         for index, segment in enumerate(self.tree.segments):
             if str(path).endswith(segment) and self.tree.path(index) == path:
-                return self.node(index)
+                return self.nodes[index]
         raise KeyError(path)
 
     def cumulants_of(self, indices: Sequence[int]) -> Cumulants:
         """Of the loss of several subtrees together."""
         return Cumulants.of(self.kappa[list(indices)].sum(axis=0))
-
-    def _alone(self, index: int) -> tuple[Interval, str]:
-        if index == 0:
-            return self.interval, self.direction
-        part = [(self.tree.events[index], self.tree.counts[index])]
-        return self._remembered(("alone", index), lambda: _by_direction(_composed(part, self), self.target_delta, self.tolerance))
-
-    def _without(self, index: int) -> Interval:
-        inside = range(index, self.tree.ends[index])
-        rest = ((self.tree.events[i], self.tree.counts[i]) for i in self.tree.leaf_indices if i not in inside)
-        return self._remembered(("without", index), lambda: _composed(rest, self).get_epsilon_interval(self.target_delta))
-
-    def _remembered(self, key: tuple[str, int], answer: Callable[[], _T]) -> _T:
-        if key not in self._memory:
-            self._memory[key] = answer()
-        found: _T = self._memory[key]
-        return found
 
     def __repr__(self) -> str:
         return f"<EventReport: {report.headline(self)}>"

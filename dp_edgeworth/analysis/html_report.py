@@ -16,8 +16,9 @@ from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccount
 from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import report, statement_formats
-from dp_edgeworth.analysis.curves import LEAST_ALPHA, PrivacyCurves, curves
+from dp_edgeworth.analysis.curves import PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import explain
+from dp_edgeworth.analysis.risk import LEAST_ALPHA
 from dp_edgeworth.analysis.statement import PrivacyStatement, epsilon_statement
 from dp_edgeworth.analysis.subject import Subject, subject_of
 from dp_edgeworth.events import serialization

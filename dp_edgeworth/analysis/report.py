@@ -84,7 +84,7 @@ def rows(report: EventReport) -> list[Row]:
         if head not in shown:
             result.append(_several(report, members, branch, depth))
             continue
-        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), report.node(head)))
+        result.append(Row(depth, branch, _label(report, head), float(report.shares[head]), report.nodes[head]))
         entries = _entries(report, _chain_end(report, head), shown)
         for position, entry in reversed(list(enumerate(entries, 1))):
             last = position == len(entries)

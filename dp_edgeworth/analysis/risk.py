@@ -28,7 +28,7 @@ from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.intervals import Interval
 
 _ROUNDING = 2.0**-50  # of a logarithm, a difference and a product, relative, with room to spare
-_LEAST_ALPHA = 1e-10
+LEAST_ALPHA = 1e-10  # the error rates from which on the Gaussian mu is a bound, by default
 
 
 def bayes_risk_interval(accountant: EdgeworthIntervalAccountant, prior: float) -> Interval:
@@ -63,7 +63,7 @@ def true_positive_rates(accountant: EdgeworthIntervalAccountant, false_positive_
 def gdp_parameter(accountant: EdgeworthIntervalAccountant, false_positive_rates: Any = None) -> float:
     """`get_gdp_mu` from the smallest of these false positive rates on, 1e-10 by default."""
     if false_positive_rates is None:
-        return accountant.get_gdp_mu(_LEAST_ALPHA)
+        return accountant.get_gdp_mu(LEAST_ALPHA)
     rates = validation.array_in("false_positive_rates", false_positive_rates, 0.0, 1.0)
     positive = rates[(rates > 0.0) & (rates < 0.5)]
     if not positive.size:

@@ -12,10 +12,18 @@
     user_profile, renyi_curves,    profiles, Renyi curves and classes of mechanisms, selection, and any log-concave noise
     bounded_range, noise_shift     (`additive_noise` its tails, `noise_knots` where it is cut)
     mechanisms                     leaf event -> losses of both directions, one registered function per event class
-    trapezoid, panels              nodes and weights, with the proof that they are enough
+    trapezoid, panels              nodes and weights, with the proof that they are enough: many sampled Gaussians as one array
+                                   (`trapezoid`), one at a time or with the largest losses cut off (`panels.cut_panels`), Laplace
+                                   noise (`panels.graded_edges`)
     cells                          a loss as cells of known mass, for sums of positive terms
     gaussian_curve                 closed forms of the Gaussian mechanism
     lattice_spacing                the lattice that carries all losses
+
+Words: a rule is "cut" where it leaves out the largest losses on purpose (`Demand.log_tail`) and says how much that was; a panel is
+short where the loss "bends", that is, where one term of a mixture takes over from another one; `top` is the largest shift.
+
+To check the rules read `rules`, then `panels` and `trapezoid` (the accuracy), `normal_mixtures`, `gaussian_noise` and `laplace_noise`
+(who uses them); `noise_knots` need not be read, as any knots are valid.
 
 May import: `events`, `validation`, `intervals`.
 

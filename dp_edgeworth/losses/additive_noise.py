@@ -133,13 +133,6 @@ class Tail:
     absolute_error: float = 0.0
     inner_error: float = 0.0
 
-    @property
-    def log_of_mass(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """scipy's own formula for it, if there is one; its general method integrates numerically."""
-        if self.sign > 0:
-            return None if type(self.law.dist)._logsf is stats.rv_continuous._logsf else self.law.logsf
-        return None if type(self.law.dist)._logcdf is stats.rv_continuous._logcdf else (lambda x: self.law.logcdf(-x))
-
     def log_density(self, x: Any) -> np.ndarray:
         x = self.sign * np.asarray(x, float)
         known = _LOG_DENSITIES.get(self.law.dist.name)
@@ -150,15 +143,15 @@ class Tail:
         return np.asarray(self.law.sf(x) if self.sign > 0 else self.law.cdf(-np.asarray(x)))
 
     def log_mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of its logarithm: what scipy says, off by at most `inner_error`, and below e^{-650} by the density itself.
+        """Bounds of its logarithm: scipy's mass is off by at most `inner_error` above e^{-650}; below, by the density itself.
 
         A log-concave density lies above the exponential through two points between them, and below it outside. So on every cell of
         a grid the chord of log f is below it, and the chords of both neighbours are above it, where the lower of the two counts;
         beyond the last cell the last chord is above it. Rounding: a log-density that is off by e moves a chord by e and what
         extends it over a cell at most twice as wide by 5 e, e = 16 units in the last place of a difference of two of them.
         """
-        found = np.asarray(self.log_of_mass(x)) if self.log_of_mass else np.log(self.mass(x))
-        lost = ~(np.isfinite(found) if self.log_of_mass else found >= _LOG_LEAST) & (x < self.end)
+        found = np.log(self.mass(x))
+        lost = ~(found >= _LOG_LEAST) & (x < self.end)
         least, most = found.copy(), np.logaddexp(found, np.log(self.inner_error))
         if self.inner_error > 0.0:
             least = np.log(np.maximum(np.exp(found) - self.inner_error, 0.0))

@@ -1,7 +1,7 @@
 """Composite Gauss-Legendre rules for losses whose integrands are not smooth on the whole line, or are cut off.
 
-    panels        bounded losses on equal panels (Laplace)
-    cut_panels    the line up to a largest loss, panels short only where the loss turns
+    graded_edges, panels    bounded losses with a steep integrand (Laplace), and half-lines
+    cut_panels              the line up to a largest loss, panels short only where the loss turns
 
 Accuracy by Bernstein ellipses (Trefethen, Approximation Theory and Practice, Theorem 19.3): if the integrand is analytic and at most
 M inside the ellipse of parameter rho around a panel, n nodes are off by at most (64/15) M half rho^{-2n} / (1 - rho^{-2}).
@@ -23,14 +23,37 @@ _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
 
 
-def panels(edges: np.ndarray, demand: Demand, turn: float) -> tuple[np.ndarray, np.ndarray]:
+def graded_edges(width: float, fall: float, rise: float, longest: float, digits: float) -> np.ndarray:
+    """Edges of panels on [0, width] for integrands between e^{-fall x} and e^{rise x}.
+
+    Within t0 = 1.5 (digits + 30) / slope of the end where the mass is, panels have slope times length at most 8; beyond, a panel
+    is at most as long as its distance t from that end, so that on its Bernstein ellipse of rho <= 3 the integrand is below
+    e^{-2 slope t / 3}. For smaller slopes u = slope t the error with n nodes is at most (u/4)^{2n} e^{-u} / (2n)!, which is below
+    1e-30 for every u when n >= 24.
+    """
+    edges: list[np.ndarray] = [np.array([0.0, width])]
+    for slope, mirrored in ((rise, True), (fall, False)):
+        near = min(1.5 * (digits + 30.0) / slope, width)
+        distances: list[np.ndarray] = [np.linspace(0.0, near, check_size(near * max(slope / 8.0, 1.0 / longest) + 2.0))]
+        far = near * 2.0 ** np.arange(0, 1 + max(0, math.ceil(math.log2(max(longest / near, 1.0)))))
+        start = min(float(far[-1]), width)
+        distances += [far, np.linspace(start, width, check_size((width - start) / longest + 2.0))]
+        joined = np.concatenate(distances)
+        edges.append(width - joined if mirrored else joined)
+    found = np.unique(np.clip(np.concatenate(edges), 0.0, width))
+    kept = found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
+    kept[-1] = width  # not the one just below it
+    return kept
+
+
+def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
-    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn b)
+    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
     sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
     """
     half = 0.5 * np.diff(edges, axis=-1)
-    nodes = node_count(float(half.max()), demand, turn)
+    nodes = node_count(float(half.max()), demand, turn, odds)
     check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
     centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
@@ -38,25 +61,25 @@ def panels(edges: np.ndarray, demand: Demand, turn: float) -> tuple[np.ndarray, 
     return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def node_count(half: float, demand: Demand, turn: float) -> int:
+def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
     e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least. Relative to the integral over its own panel half M is at most
     8 / (2 (1 - e^{-8})) times larger for these slopes: 5 = log(64/15) + log 4 + a reserve of 2.
     """
-    rho = np.geomspace(1.1, 100.0, 60)
-    rho = rho[0.5 * turn * half * (rho - 1.0 / rho) < 0.98 * math.pi]
-    height = 0.5 * half * (rho - 1.0 / rho)
-    secant = -np.log(np.cos(0.5 * turn * height))
-    growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * height + max(-demand.low, 0.0) * secant
-    return max(28, _smallest_count(rho, demand.digits + 5.0 + growth))
-
-
-def _smallest_count(rho: np.ndarray, needed: np.ndarray) -> int:
-    """Smallest n with e^{needed} rho^{-2n} / (1 - rho^{-2}) <= 1 for one of these ellipses."""
-    best = ((needed - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min(initial=math.inf)
-    return check_size(math.ceil(best) if best <= _MOST_ON_A_PANEL else math.inf)
+    best = math.inf
+    for rho in np.geomspace(1.1, 100.0, 60):
+        height = 0.5 * half * (rho - 1.0 / rho)
+        if turn * height >= (0.98 if odds == 1.0 else 0.49) * math.pi:
+            break
+        secant = -math.log(math.cos(0.5 * turn * height))
+        if odds < 1.0:
+            secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
+        growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
+        need = (demand.digits + 5.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
+        best = min(best, max(28, math.ceil(need)))
+    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 
 def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function) -> tuple[
@@ -117,4 +140,5 @@ def _cut_node_count(digits: float, phase: float) -> int:
     """Smallest n with (64/15) M rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some rho, M as in `cut_panels`."""
     rho = np.linspace(1.1, _LARGEST_RHO, 96)
     growth = phase * (rho - 1.0 / rho) / 2.0 + 4.0 * ((rho + 1.0 / rho) / 2.0 - 1.0) + 0.5 + 2.4
-    return _smallest_count(rho, digits + 1.5 + growth)
+    best = np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min()
+    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
