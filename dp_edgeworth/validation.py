@@ -151,7 +151,7 @@ def array_in(name: str, value: Any, low: float, high: float) -> np.ndarray:
     if not np.can_cast(result.dtype, np.float64):  # objects, and floats of more than 64 bits
         result = np.array([number(name, item) for item in result.ravel()], float).reshape(result.shape)
     result = result.astype(np.float64)
-    if not np.all((result >= low) & (result <= high)):
+    if not ((result >= low) & (result <= high)).all():
         span = f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"at least {low:g}"
         raise ValueError(f"`{name}` must be {span}. Found {shown(value)}.")
     return result

@@ -26,8 +26,7 @@ def largest_step(demand: Demand, mu: np.ndarray, strip: float, secants: float) -
     trapezoid rule with step d is off by at most 2 exp(... - 2 pi a / d) / (1 - e^{-2 pi a / d}).
     """
     digits = demand.digits + 1.0
-    with np.errstate(over="ignore"):
-        heights = np.minimum(math.sqrt(2.0 * digits), 0.98 * strip / mu) * _HEIGHTS
+    heights = np.minimum(math.sqrt(2.0 * digits), 0.98 * strip / np.maximum(mu, 1e-300)) * _HEIGHTS
     secant = -secants * np.log(np.cos(0.5 * math.pi / strip * mu * heights))
     need = demand.frequency * mu + heights / 2.0 + (digits + secant) / heights
     return 2.0 * math.pi / need.min(axis=1, keepdims=True)

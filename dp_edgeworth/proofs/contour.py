@@ -192,7 +192,9 @@ def contour(composition: Composition, tilt: float, period: float, last: int, tau
     log_mgf = part.log_mgf + own
     error = part.log_mgf_error + float(rule_error(np.array(tilt))) + 4.0 * EPSILON * abs(own)
     rungs = composition.rungs(others)
-    bounds = log_kappa(others) + rungs.log_mgf + rungs.error + 0.5 * tau2 * others * (others + 1.0)
+    bounds = log_kappa(others) + rungs.log_mgf + rungs.error
+    if tau2 > 0.0:
+        bounds += 0.5 * tau2 * others * (others + 1.0)
     free = np.array([0.0]) if tilt > 0 else np.array([0.0, -1.0])
     tilts, log_bounds = np.concatenate([others, free]), np.concatenate([bounds, np.zeros(len(free))])
     return Contour(tilt, log_mgf, error, step, part.log_terms + normal, part.errors + 4.0 * EPSILON * np.abs(normal),

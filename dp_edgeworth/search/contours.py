@@ -31,6 +31,7 @@ _MOST_LOSS = 34.0  # log A / G: beyond, nothing is left of 16 digits
 _CANCELLED = 14.0  # from here on digits lost to cancellation are dear
 _LARGEST_SMOOTHING, _LEAST_SMOOTHING = 16.0, 1e-40
 _LOWEST, _HIGHEST = -120, 330  # frequencies RATIO ** n that `sufficient_frequency` looks at
+_LOG_FREQUENCIES = np.arange(_LOWEST, _HIGHEST) * np.log(RATIO)
 
 
 class Plan(NamedTuple):
@@ -137,9 +138,10 @@ def sufficient_frequency(envelope: Envelope, need: float) -> float:
 
     Lengths and frequencies are powers of one ratio, so the sums for all frequencies together are one convolution.
     """
-    used = np.flatnonzero(envelope.masses)
-    logs = np.arange(_LOWEST, _HIGHEST) * np.log(RATIO)
-    fall = 0.5 * envelope.variance * np.exp(2.0 * logs) + logs - need
+    used, logs = envelope.masses.nonzero()[0], _LOG_FREQUENCIES
+    fall = logs - need
+    if envelope.variance > 0.0:
+        fall += 0.5 * envelope.variance * np.exp(2.0 * logs)
     if len(used):
         first, last = int(used[0]), int(used[-1]) + 1
         fall = fall + np.correlate(_decays()[first:first + len(logs) + last - first - 1], envelope.masses[first:last], "valid")

@@ -65,7 +65,7 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
         return None
     composition, rungs = found
     if not complement:
-        rungs = _sharpened(composition, rungs, lambda r: (_log_bounds(r) - log_g) / r.tilts)
+        rungs = _sharpened(composition, rungs, lambda r: (_log_bounds(r) - log_g) / r.tilts, in_epsilon=True)
     log_bounds = _log_bounds(rungs)
     down = np.minimum.accumulate(normal_logs(rungs))
     where = float(np.interp(-log_g, -down, np.arange(len(down))))
@@ -102,7 +102,7 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
         return None
     composition, rungs = found
     if not complement:
-        rungs = _sharpened(composition, rungs, lambda r: _log_bounds(r) / r.tilts - epsilon)
+        rungs = _sharpened(composition, rungs, lambda r: _log_bounds(r) - r.tilts * epsilon)
     log_bounds = _log_bounds(rungs)
     best = int((log_bounds - rungs.tilts * epsilon).argmin())
     tilt, log_g = float(rungs.tilts[best]), float(log_bounds[best] - rungs.tilts[best] * epsilon)
@@ -207,14 +207,15 @@ def _moved_ladder(composition: Composition, first: float, complement: bool,
     return None
 
 
-def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], np.ndarray]) -> Rungs:
-    """More rungs around the best one, where K turns so sharply that its neighbours are of no use: c times the score rises by more
-    than 6.
+def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], np.ndarray], *, in_epsilon: bool = False) -> Rungs:
+    """More rungs around the best one, where K turns so sharply that its neighbours are of no use.
+
+    That is, their scores, which bound log G, or epsilon, are larger by more than 6, or 6 / c.
     """
     for _ in range(_MOST_SHARPENED):
         scores, tilts = score(rungs), rungs.tilts
         best = int(scores.argmin())
-        loss = tilts[best] * (scores - scores[best])
+        loss = (tilts[best] if in_epsilon else 1.0) * (scores - scores[best])
         low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
         if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
             break

@@ -19,9 +19,9 @@ from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
-_BLOCK_NODES = 400_000
+_BLOCK_NODES = 100_000
 _BLOCK_MEMBERS = 2_048
-_AT_ONCE = 200_000  # exponentials: what a cache holds
+_AT_ONCE = 40_000  # exponentials: what a cache holds
 # Units in the last place lost by a weighted sum over one row: numpy adds contiguous rows in pairs, in blocks of 128 with eight
 # accumulators, so at most 16 + log2(nodes / 128) additions touch a term; the rest is for its factors.
 _SUM_ERROR = 64.0
@@ -73,34 +73,36 @@ class Block:
             bends = np.where(large, gained - self.weights * exponents, bends)
         return gained, bends.sum(axis=-1)
 
-    def cgf(self, tilts: np.ndarray) -> np.ndarray:
+    def cgf(self, tilts: np.ndarray, *, accurate: bool = False) -> np.ndarray:
         """Sums over the leaves of log-MGF, mean, variance and rounding bound of the log-MGF, one column per tilt.
 
-        Without the control variate: the error is a few units in the last place per composition, of 1 and of the exponents. With
-        tilted weights omega_q = e^{joint_q - K}, E|joint| <= |K| + entropy <= |K| + log n and |log w| <= |joint| + |s L|, so the
+        `accurate`: with the control variate, for huge counts.
+        """
+        some, size = self._accurate if accurate else self._plain, max(1, _AT_ONCE // self.rule.values.size)
+        parts = [some(tilts[start:start + size]) for start in range(0, len(tilts), size)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _plain(self, tilts: np.ndarray) -> np.ndarray:
+        """Without the control variate: the error is a few units in the last place per composition, of 1 and of the exponents.
+
+        With tilted weights omega_q = e^{joint_q - K}, E|joint| <= |K| + entropy <= |K| + log n and |log w| <= |joint| + |s L|, so the
         mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2). See `transforms` for the rounding of s.
         """
-        values, log_weights = self.rule.values, self.rule.log_weights
-        chunk, terms = max(1, _AT_ONCE // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
-        columns = []
-        for start in range(0, len(tilts), chunk):
-            exponents = tilts[start:start + chunk, None] + 1.0
-            weights = exponents[..., None] * values
-            weights += log_weights
-            peak = weights.max(axis=2, keepdims=True)
-            weights -= peak
-            np.exp(weights, out=weights)
-            total = weights.sum(axis=2)
-            mean = np.einsum("tmn,mn->tm", weights, values) / total
-            square = np.einsum("tmn,mn->tm", weights, values * values) / total
-            log_mgf = np.log(total) + peak[..., 0]
-            off = _units_off(tilts[start:start + chunk, None], exponents)
-            rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + (8.0 * np.abs(exponents) + 4.0 * off) * np.sqrt(square)
-            columns.append(self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding])))
-        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+        values, exponents = self.rule.values, tilts[:, None] + 1.0
+        weights = exponents[..., None] * values
+        weights += self.rule.log_weights
+        peak = weights.max(axis=2, keepdims=True)
+        weights -= peak
+        np.exp(weights, out=weights)
+        total = weights.sum(axis=2)
+        mean = np.einsum("tmn,mn->tm", weights, values) / total
+        square = np.einsum("tmn,mn->tm", weights, values * values) / total
+        log_mgf = np.log(total) + peak[..., 0]
+        exponent_error = (8.0 * np.abs(exponents) + 4.0 * _units_off(tilts[:, None], exponents)) * np.sqrt(square)
+        rounding = _SUM_ERROR + 4.0 * math.log(values.shape[1]) + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + exponent_error
+        return self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding]))
 
-    def accurate_cgf(self, tilts: np.ndarray) -> np.ndarray:
-        """The same with the control variate, for huge counts."""
+    def _accurate(self, tilts: np.ndarray) -> np.ndarray:
         t = self.transforms(tilts)
         return self.total(np.array([t.log_mgf, t.mean, t.variance, t.rounding]))
 

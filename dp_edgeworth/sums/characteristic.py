@@ -102,7 +102,11 @@ def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -
 
 
 def _turned(values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^{i y v} - 1 = 2 u (i - u) / (1 + u^2), u = tan(y v / 2), to relative accuracy; shape (members, frequencies, nodes)."""
+    """e^{i y v} - 1 = 2 u (i - u) / (1 + u^2), u = tan(y v / 2); shape (members, frequencies, nodes).
+
+    Besides the rounding of y v / 2, off by at most 5 units in the last place of its modulus: nothing cancels, and an error d of u is
+    one of 2 d / (1 + u^2) in the real part, and at most d in the imaginary one.
+    """
     u = np.tan(0.5 * y[:, None] * values[:, None, :])
     result = np.empty(u.shape, complex)
     result.imag = 2.0 * u / (1.0 + u * u)

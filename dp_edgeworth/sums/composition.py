@@ -28,7 +28,7 @@ from dp_edgeworth.sums.loss_sums import Cgf, LossSums, Spectral, Spectrum
 _CACHED_NODES = 4_000_000
 # Up to this many compositions the cumulant generating function needs no control variate.
 _PLAIN_COUNT, _ROUGH_COUNT = 1e6, 1e12
-_KEPT_RUNGS = 16
+_KEPT_RUNGS = 64
 _SHORT = 64  # frequencies
 
 
@@ -266,11 +266,7 @@ class Composition:
             result[2] = variance
             result[3] += 4.0 * EPSILON * np.abs(result[0])
         for block in self.blocks(demand):
-            if self.total <= (_ROUGH_COUNT if rough else _PLAIN_COUNT):
-                result += block.cgf(tilts)
-                continue
-            for column, tilt in enumerate(tilts):
-                result[:, column] += block.accurate_cgf(np.array([tilt]))[:, 0]
+            result += block.cgf(tilts, accurate=self.total > (_ROUGH_COUNT if rough else _PLAIN_COUNT))
         return result
 
 

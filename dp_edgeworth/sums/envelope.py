@@ -38,19 +38,19 @@ def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> np
     cells = np.arange(floor.shape[-1])
     right = np.minimum.accumulate(np.where(cells >= mode, floor, np.inf), axis=-1)
     left = np.minimum.accumulate(np.where(cells <= mode, floor, np.inf)[..., ::-1], axis=-1)[..., ::-1]
-    unimodal = np.where(cells >= mode, right, left)
+    unimodal = np.minimum(right, left)
     # Sorted by height, the cells above a level are an interval; every level is a uniform law.
     order = np.argsort(-unimodal, axis=-1)
-    heights = np.exp(-np.sort(-unimodal, axis=-1))
-    widths = np.cumsum(lengths[np.arange(len(lengths))[:, None], order], axis=-1)
+    member = np.arange(len(lengths))[:, None]
+    heights = np.exp(unimodal[np.arange(len(tilts))[:, None, None], member, order])
+    widths = lengths[member, order].cumsum(axis=-1)
     drops = heights.copy()
     drops[..., :-1] -= heights[..., 1:]
     shares = drops * widths
-    shares = shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
-    place = np.searchsorted(LENGTHS, widths, side="right") - 1
-    masses = np.where(place >= 0, block.counts[:, None] * shares, 0.0)
-    pairs = zip(np.maximum(place, 0), masses, strict=True)
-    return np.array([np.bincount(at.ravel(), mass.ravel(), len(LENGTHS)) for at, mass in pairs])
+    shares /= np.maximum(shares.sum(axis=-1, keepdims=True), 1.0)  # rounding must not make more than a law
+    place = np.searchsorted(LENGTHS, widths, side="right")  # 0 where an interval is shorter than all
+    masses = block.counts[:, None] * shares
+    return np.array([np.bincount(at.ravel(), mass.ravel(), len(LENGTHS) + 1)[1:] for at, mass in zip(place, masses, strict=True)])
 
 
 @dataclasses.dataclass(frozen=True)

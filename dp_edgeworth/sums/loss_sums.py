@@ -74,7 +74,7 @@ class Cgf:
             members, nodes = block.rule.values.shape
             if members > 1 and nodes > _MOST_NODES:  # tilts that far up are rarely those that count
                 raise RuleTooLargeError(f"{members} rules of {nodes} nodes")
-            result += block.cgf(tilts) if self.demand.log_count <= _PLAIN_LOG_COUNT else block.accurate_cgf(tilts)
+            result += block.cgf(tilts, accurate=self.demand.log_count > _PLAIN_LOG_COUNT)
         return result.ravel()
 
 
