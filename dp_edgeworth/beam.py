@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import apache_beam
 from dp_accounting import dp_event
 
+from dp_edgeworth import validation
 from dp_edgeworth.events import serialization
+
+with validation.needs("apache_beam", "beam"):
+    import apache_beam
 
 _Table = dict[str, int]
 

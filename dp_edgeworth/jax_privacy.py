@@ -15,9 +15,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from dp_accounting.privacy_accountant import NeighboringRelation
-from jax_privacy.accounting import accountants
 
+from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
+
+with validation.needs("jax_privacy", "jax_privacy"):
+    from jax_privacy.accounting import accountants
 
 
 @dataclasses.dataclass(kw_only=True)

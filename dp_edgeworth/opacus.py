@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from opacus.accountants import IAccountant, register_accountant
-
+from dp_edgeworth import validation
 from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.accountants.history import from_history
 from dp_edgeworth.intervals import Interval
+
+with validation.needs("opacus", "opacus"):
+    from opacus.accountants import IAccountant, register_accountant
 
 NAME = "edgeworth"
 _IGNORED = {"alphas", "eps_error", "delta_error"}  # of the other accountants' grids and orders

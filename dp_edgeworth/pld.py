@@ -16,9 +16,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import attr
+import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
 
@@ -75,10 +76,22 @@ class PrivacyLossDistribution:
             raise ValueError("`privacy_loss_distribution` must have `pessimistic_estimate` "
                              f"{self.pessimistic_estimate}. Found {other.pessimistic_estimate}.")
 
+    @overload
+    def get_epsilon_for_delta(self, delta: float) -> float: ...
+
+    @overload
+    def get_epsilon_for_delta(self, delta: np.ndarray | Sequence[float]) -> np.ndarray: ...
+
     def get_epsilon_for_delta(self, delta: Any) -> Any:
         """epsilon at `delta`: a proved upper bound, or lower with `pessimistic_estimate=False`; an array for an array."""
         interval = self.accountant().get_epsilon_interval(delta)
         return interval.upper if self.pessimistic_estimate else interval.lower
+
+    @overload
+    def get_delta_for_epsilon(self, epsilon: float) -> float: ...
+
+    @overload
+    def get_delta_for_epsilon(self, epsilon: np.ndarray | Sequence[float]) -> np.ndarray: ...
 
     def get_delta_for_epsilon(self, epsilon: Any) -> Any:
         """delta at `epsilon`, on the same side; an array for an array. `epsilon` must be at least 0."""

@@ -6,11 +6,12 @@ Every message names the parameter, the constraint and the value found. Values ma
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -167,3 +168,15 @@ def axis(name: str, value: Any, check: Callable[[str, Any], _T]) -> list[_T]:
 def relation(value: Any) -> NeighboringRelation:
     """A neighboring relation: its name or number is none."""
     return of_kind("neighboring_relation", value, NeighboringRelation, "a `NeighboringRelation`")
+
+
+@contextlib.contextmanager
+def needs(library: str, extra: str) -> Iterator[None]:
+    """Around the import of a library: where that is missing, the extra that brings it is named."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        sentence = f"`dp_edgeworth.{extra}` needs {library}: pip install 'dp-edgeworth[{extra}]'."
+        raise ModuleNotFoundError(sentence, name=library) from None

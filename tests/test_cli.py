@@ -123,6 +123,10 @@ def test_curve(capsys, tmp_path):
     (["curve", "--noise_multiplier", "1", "--points", "1"], "points"),
     (["nonsense"], "invalid choice"), (["epsilom"], "Did you mean epsilon?"),
     (["epsilon", "--samling", "0.1", *RECIPE, "--target_delta", "1e-5"], "Did you mean --sampling-probability?"),
+    (["epsilon", "--noise", "1", "--delta", "1e-5"], "--delta. Did you mean --target-delta? See dp-edgeworth epsilon --help."),
+    (["delta", "--noise", "1", "--epsilon", "2"], "Did you mean --target-epsilon?"),
+    (["epsilon", "--noise", "1", "--relation", "replace_one", "--target-delta", "1e-5"], "Did you mean --neighboring-relation?"),
+    (["calibrate", "--sampling", "0.1", "--steps", "10", "--target-advantage", "0.1", "--verify"], "others have no certificate"),
     (["epsilon", "--event", "no.json", "--target_delta", "1e-5"], "no.json: No such file"), ([], "required")])
 def test_bad_input_is_one_sentence_and_code_2(capsys, arguments, words):
     code, out, err = run(capsys, *arguments)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import dp_edgeworth
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import documentation
 
@@ -29,6 +31,11 @@ def test_names_of_the_package_exist():
         for found in set(re.findall(r"\bdp_edgeworth(?:\.[A-Za-z_]\w*)+", page.read_text(encoding="utf-8"))):
             if found.split(".")[1] not in ("beam", "jax_privacy", "opacus"):  # adapters, whose library need not be installed
                 pkgutil.resolve_name(found)
+
+
+def test_every_public_name_is_in_the_reference():
+    text = (documentation.ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^::: dp_edgeworth\.(\w+)", text, re.MULTILINE)) >= set(dp_edgeworth.__all__) - {"__version__"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import dp_accounting as dpa
 import pytest
 
@@ -34,6 +37,9 @@ RISK = {"bracket": (0.1, 10.0), "target_advantage": 0.1}
     (lambda: de.register_mechanism(int), "event_class", "<class 'int'>"),
     (lambda: de.register_mechanism(de.ProfileDpEvent)(3), "function", "3"),
     (lambda: de.for_groups(3, 2), "event", "3"),
+    (lambda: de.verify(None), "certificate", "None"),
+    (lambda: de.verify({}), "certificate", "{}"),
+    (lambda: de.Certificate.from_json(3), "text", "3"),
 ])
 def test_wrong_types_get_a_sentence(call, name, found):
     with pytest.raises(ValueError, match=rf"^`{name}` must be [^`]*.*\. Found {found}\.$"):
@@ -48,3 +54,11 @@ def test_wrong_types_get_a_sentence(call, name, found):
 def test_an_unknown_keyword_is_named_with_those_that_exist(call):
     with pytest.raises(TypeError, match=r"`target_eps` must be .*target_epsilon, target_delta"):
         call(target_eps=1.0, target_delta=1e-5)
+
+
+@pytest.mark.parametrize(("name", "library"), [("opacus", "opacus"), ("jax_privacy", "jax_privacy"), ("beam", "apache_beam")])
+def test_an_adapter_without_its_library_names_the_extra(monkeypatch, name, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"dp_edgeworth.{name}", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {library}: pip install 'dp-edgeworth\[{name}\]'"):
+        importlib.import_module(f"dp_edgeworth.{name}")

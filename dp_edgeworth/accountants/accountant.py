@@ -57,6 +57,10 @@ class _EventAccountant(privacy_accountant.PrivacyAccountant):
         super().__init__(validation.relation(neighboring_relation))
         self._pairs = PairSums()
 
+    if TYPE_CHECKING:  # inherited from dp-accounting, which has no types
+        def compose(self, event: dp_event.DpEvent, count: int = 1) -> Self: ...
+        def supports(self, event: dp_event.DpEvent) -> bool: ...
+
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
         times = validation.integer("count", count, 0)
         steps = []

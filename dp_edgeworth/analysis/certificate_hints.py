@@ -102,15 +102,22 @@ class Sketch:
         without calm outcomes."""
         tilts, logs = (np.append(self.tilts, 0.0), np.append(self.log_mgfs, 0.0)) if main is None else main
         sizes = log_kappa(tilts) + logs + 0.5 * square * (tilts**2 + tilts) - tilts * epsilon
-        left, right = tilts < 0.99 * c, (tilts > 1.01 * c) & (tilts < 20.0 * c)
+        left, right = tilts < 0.99 * c, (tilts > 1.01 * c) & (tilts < (20.0 if self.top == math.inf else 1e9) * c)
         if not right.any() or not left.any():
             return math.inf, 0.0, 2.0 * c
         below = (sizes[left] - log_target + 0.1) / (c - tilts[left])
         above = (sizes[right] - log_target + 0.1) / (tilts[right] - c)
         high, right_period = float(tilts[right][np.argmin(above)]), float(above.min())
-        if not square and (self.top - epsilon) * (1.0 + 1e-9) < right_period:  # no sum is beyond one period
-            high, right_period = 1.1 * c, (self.top - epsilon) * (1.0 + 1e-9)
         return max(float(below.min()), right_period, 0.1 / c), float(tilts[left][np.argmin(below)]), high
+
+    def lattice(self, epsilon: float) -> tuple[float, float]:
+        """Spacing of the sums where they are on a lattice, otherwise 0; how far epsilon is from the nearest one."""
+        losses = np.unique(self.rules[0][1].round(12)) if len(self.rules) == 1 and not self.densities[0] else np.zeros(1)
+        gap = float(np.diff(losses).min(initial=math.inf))
+        if len(losses) < 2 or np.abs((losses - losses[0]) / gap % 1.0 - 0.5).min() < 0.5 - 1e-6:
+            return 0.0, 0.0
+        place = (epsilon - self.counts[0] * losses[0]) / gap
+        return gap, gap * abs(place - round(place))
 
     def spread(self, c: float, cells: int, ys: np.ndarray) -> np.ndarray:
         """log of prod (M - D)^m / M^m at every frequency, in the checker's notation."""
@@ -141,7 +148,7 @@ class Sketch:
                 found.append(losses[order][np.minimum(places, len(losses) - 1)])
         return np.unique(np.concatenate(found))
 
-    def calm_and_lively(self, c: float, split: float, turn: float, blur: float, side: float, tilts: np.ndarray) -> tuple[Any, Any]:
+    def calm_and_lively(self, c: float, split: float, turn: float, side: float, tilts: np.ndarray) -> tuple[Any, Any]:
         """Per leaf: log of the calm part at every tilt + 1, and (sizes, angles) of the lively part at c."""
         calm, lively = [], []
         for (_, parts), (atoms, _) in zip(
@@ -151,11 +158,11 @@ class Sketch:
             found: list[tuple[np.ndarray, np.ndarray]] = []
             for part in parts:
                 below = np.zeros(len(part.x))
-                if not part.lean:
+                if not part.lean and part.loss.min() < split < part.loss.max():
                     height = turn / max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
                     centre = float(np.interp(split, part.loss, part.x))
-                    below = special.log_ndtr(side * (centre - part.x) / (blur * height))
-                    found.append(_boxes(part, c + 1.0, height, centre, blur * height, side))
+                    below = special.log_ndtr(side * (centre - part.x) / height)
+                    found.append(_boxes(part, c + 1.0, height, centre, height, side))
                 logs.append(part.log_weight + below + (tilts[:, None] + 1.0) * part.loss)
             calm.append(special.logsumexp(np.concatenate(logs, axis=1), axis=1))
             lively.append(found)
@@ -207,10 +214,6 @@ def hint(leaves: list[tuple[Leaf, int]], epsilon: float, log_delta: float, slack
     uses = max(1.0, math.fsum(float(count) for _, count in leaves))
     reach = _reach(log_delta + math.log(0.05 * slack / uses))
     sketch = Sketch(leaves, reach, epsilon)
-    if len(leaves) == 1 and leaves[0][0].lattice is not None:
-        found = _lattice(sketch, leaves[0][0].lattice[1], epsilon, log_delta + math.log(slack))
-        if found is not None:
-            return found
     best = line(sketch, epsilon, log_delta, slack)
     if best is None:
         return None
@@ -244,14 +247,6 @@ def chernoff_hint(
     return {"c": c, "high": 2.0 * c, "reach": reach, "nodes": int(16.0 + 0.45 * digits), "digits": digits}
 
 
-def _lattice(sketch: Sketch, spacing: Any, epsilon: float, log_target: float) -> dict[str, Any] | None:
-    """A tilt and half the number of points for the finite sum."""
-    c, gap = sketch.saddle(epsilon), float(spacing.mid())
-    period, low, high = sketch.period(c, epsilon, log_target - 1.0, 0.0, None)
-    last = math.ceil(0.5 * max((1.0 - log_target) / c, min(period, sketch.top - epsilon)) / gap) + 1
-    return {"lattice": True, "c": c, "low": low, "high": high, "last": last} if last <= 50_000 else None
-
-
 def line(sketch: Sketch, epsilon: float, log_delta: float, slack: float) -> dict[str, Any] | None:
     """A line whose bounds are within e^{log_delta} times slack of delta(epsilon); None where none was found."""
     c = sketch.saddle(epsilon)
@@ -281,6 +276,9 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
     curvature = (sketch.log_mgf(1.1 * c) - 2.0 * sketch.log_mgf(c) + sketch.log_mgf(0.9 * c)) / (0.1 * c) ** 2
     log_density = height - 0.5 * math.log(2.0 * math.pi * max(curvature, 1e-300))
     tau = math.exp(0.5 * min(math.log(0.15) + log_target + 2.0 - log_density, 0.0))  # the price is tau^2 times the density
+    gap, distance = sketch.lattice(epsilon)
+    if gap:  # smoothing does not reach from the nearest possible sums to epsilon
+        tau = max(tau, distance / math.sqrt(2.0 * max(log_density + math.log(gap) - log_target, 1.0) + 2.0))
     plans.append({"y": math.sqrt(2.0 * (depth + 2.0) / (tau * tau + sketch.variance)), "tau": tau})
     ys = np.geomspace(1.0, 1e7, 200) / sketch.scale
     for cells in (4, 6, 9, 14, 24, 48):
@@ -288,18 +286,17 @@ def _cuts(sketch: Sketch, c: float, epsilon: float, log_target: float, slack: fl
         if (logs <= log_target).any():
             plans.append({"y": float(ys[np.argmax(logs <= log_target)]), "cells": cells})
     for turn in _TURNS:
-        for blur in (0.5, 1.0):
-            for split in sketch.splits(c, epsilon):
-                for side in sketch.sides:
-                    plans += _split_plans(sketch, c, epsilon, log_target, float(split), turn, blur, side, ys)
+        for split in sketch.splits(c, epsilon):
+            for side in sketch.sides:
+                plans += _split_plans(sketch, c, epsilon, log_target, float(split), turn, side, ys)
     return plans
 
 
 def _split_plans(
-    sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, blur: float, side: float, ys: np.ndarray
+    sketch: Sketch, c: float, epsilon: float, log_target: float, split: float, turn: float, side: float, ys: np.ndarray
 ) -> list[dict[str, Any]]:
     tilts = np.concatenate([sketch.tilts[::5], [0.0, c]])
-    calm, lively = sketch.calm_and_lively(c, split, turn, blur, side, tilts)
+    calm, lively = sketch.calm_and_lively(c, split, turn, side, tilts)
     log_calm = float(sketch.counts @ calm[:, -1]) + 0.5 * sketch.variance * (c * c + c) - c * epsilon if len(calm) else 0.0
     growth = np.zeros(len(ys))
     for count, base, parts in zip(sketch.counts, calm[:, -1] if len(calm) else [], lively, strict=True):
@@ -307,7 +304,7 @@ def _split_plans(
             logs = np.logaddexp.reduce([special.logsumexp(size - ys[:, None] * angle, axis=1) for size, angle in parts])
             growth += count * np.log1p(np.exp(np.minimum(logs - base, 600.0)))
     gauss = -0.5 * sketch.variance * ys * ys - np.log(math.pi * ys) + log_calm
-    common: dict[str, Any] = {"split": split, "turn": turn, "blur": blur, **({"below": True} if side < 0.0 else {})}
+    common: dict[str, Any] = {"split": split, "turn": turn, **({"below": True} if side < 0.0 else {})}
     plans = []
     good = np.flatnonzero(gauss + growth <= log_target)
     if len(good):

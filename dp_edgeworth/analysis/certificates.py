@@ -85,7 +85,7 @@ class Certificate:
         Raises:
           ValueError: `text` is no certificate; one sentence says why.
         """
-        _checker().read(text)
+        _checker().read(validation.of_kind("text", text, str | bytes, "the text of a certificate"))
         data = json.loads(text)
         parts = {name: json.dumps(data.get(name, {})) for name in ("event", "hints", "made_by")}
         return cls(**parts, **{name: data[name] for name in ("neighboring_relation", "quantity", "given", "lower", "upper")})
@@ -118,8 +118,9 @@ def verify(
     Raises:
       ValueError: the text is no certificate.
     """
+    validation.of_kind("certificate", certificate, Certificate | str | bytes, "a `Certificate` or the text of one")
     text = certificate.to_json() if isinstance(certificate, Certificate) else certificate
-    return _checker().verify(text, progress, most_seconds)
+    return _checker().verify(text, progress, validation.positive("most_seconds", most_seconds))
 
 
 def certify(

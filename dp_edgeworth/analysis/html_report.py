@@ -14,6 +14,7 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dp_edgeworth import validation
+from dp_edgeworth.accountants.accountant import EdgeworthIntervalAccountant
 from dp_edgeworth.analysis import report, statement_formats
 from dp_edgeworth.analysis.curves import LEAST_ALPHA, PrivacyCurves, curves
 from dp_edgeworth.analysis.explanation import explain
@@ -36,13 +37,14 @@ td, th { padding: .2rem .6rem; vertical-align: top; overflow-wrap: anywhere; } .
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem; } .pictures > * { flex: 1 1 20rem; min-width: 0; }
 pre { background: #f4f4f4; padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .8rem; }
 footer { margin-top: 2rem; font-size: .85rem; color: #555; }
-@media (max-width: 40rem) { .statement th, .statement td { display: block; width: auto; } .statement th { padding-bottom: 0; } }
+@media (max-width: 40rem) { .wide td:nth-child(2) { display: none; } .wide th:nth-child(2) { display: none; }
+  .statement th, .statement td { display: block; width: auto; } .statement th { padding-bottom: 0; } }
 @media print { body { font-size: 8.5pt; line-height: 1.25; max-width: none; padding: 0; }
   h1 { font-size: 14pt; } h2, .claim { font-size: 10.5pt; } .claim { padding: .3rem .7rem; }
-  h1, h2 { break-after: avoid; margin: .4rem 0 .2rem; } h2, svg, .claim, tr { break-inside: avoid; }
+  h1, h2 { break-after: avoid; margin: .4rem 0 .2rem; } h2, svg, .claim, tr, .check { break-inside: avoid; }
   p { margin: .2rem 0; } td, th { padding: .05rem .6rem; } .wide { overflow: visible; zoom: .85; }
   pre { padding: .3rem; margin: .3rem 0; font-size: 7pt; } .pictures { flex-wrap: nowrap; } .pictures svg { max-height: 11rem; }
-  footer { margin-top: .3rem; } }
+  footer { margin-top: .3rem; font-size: 7pt; } }
 @page { margin: 12mm; }
 """
 
@@ -117,17 +119,22 @@ def _attacker(subject: Subject, picture: PrivacyCurves) -> str:
 
 
 def _again(subject: Subject, statement: PrivacyStatement) -> str:
-    question = ["--event", "event.json", "--target-delta", repr(statement.delta), "--neighboring-relation",
-                subject.accountant.neighboring_relation.name]
+    accountant = subject.accountant
+    usual = accountant._settings == EdgeworthIntervalAccountant()._settings  # other settings travel with the accountant's document
+    named = "The event" if usual else "The event and the settings"
+    question = ["--event", "event.json", "--target-delta", repr(statement.delta),
+                *(["--neighboring-relation", accountant.neighboring_relation.name] if usual else [])]
     again, proof = shlex.join(["dp-edgeworth", "epsilon", *question]), shlex.join(["dp-edgeworth", "certify", *question])
     try:
-        document = serialization.to_json(subject.event)
+        document = serialization.to_json(subject.event) if usual else accountant.to_json()
     except serialization.EventFormatError as error:
         return f"<h2>How to check it</h2>\n<p>The event has no JSON document: {html.escape(str(error))}</p>"
     shown = f"<pre>{html.escape(document)}</pre>" if len(document) <= _LONGEST_EVENT else (
         f"<p>The event is too long for this page ({len(document):,} characters); its hash is above.</p>")
-    return ("<h2>How to check it</h2>\n<p>Save the event as event.json, and ask the same question with the same version of "
-            f"{html.escape(statement.provenance.tool)} ({html.escape(statement.provenance.version)}). The statement must have the same "
-            f"hash and the same interval.</p>\n<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball "
-            "arithmetic, by a checker that shares no code with what computed it.</p>\n"
-            f"<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre>\n<p>The event:</p>\n{shown}")
+    tool, version = html.escape(statement.provenance.tool), html.escape(statement.provenance.version)
+    return ('<section class="check"><h2>How to check it</h2>\n<p>Save the event as event.json, and ask the same question with the same '
+            f"version of {tool} ({version}). The statement must have the same hash and the same interval.</p>\n"
+            f"<pre>{html.escape(again)}</pre>\n<p>Or have a certificate of it proved in ball arithmetic, by a checker that shares no "
+            "code with what computed it.</p>\n"
+            f"<pre>{html.escape(proof)} --out certificate.json\ndp-edgeworth verify certificate.json</pre></section>\n"
+            f"<p>{named}:</p>\n{shown}")

@@ -17,7 +17,7 @@ from .balls import InputError, UndecidedError
 from .certificate import MOST_BYTES, Claim, read
 from .checking import PROVED, REFUTED, UNDECIDED, Verification, verify
 
-VERSION = "1"
+VERSION = "2"
 
 __all__ = ["MOST_BYTES", "PROVED", "REFUTED", "UNDECIDED", "VERSION", "Claim", "InputError", "UndecidedError", "Verification", "read",
            "verify"]

@@ -25,26 +25,22 @@ def package() -> Any:
     return module
 
 
-class Progress:
-    """Writes to standard error, once a second, after the first three seconds."""
+def main(arguments: list[str]) -> int:
+    """Checks one file; progress to standard error, once a second, after the first three."""
+    shown = time.monotonic() + 2.0
 
-    def __init__(self) -> None:
-        self.next = time.monotonic() + 3.0
-
-    def __call__(self, text: str) -> None:
-        if time.monotonic() > self.next:
-            self.next = time.monotonic() + 1.0
+    def progress(text: str) -> None:
+        nonlocal shown
+        if time.monotonic() > shown + 1.0:
+            shown = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
-
-def main(arguments: list[str]) -> int:
-    """Checks one file."""
     try:
         if len(arguments) != 1 or arguments[0].startswith("-"):
             raise ValueError("One argument must be given: the file of a certificate.")
         checker = package()
         with open(arguments[0], "rb") as file:
-            result = checker.verify(file.read(checker.MOST_BYTES + 1), Progress())
+            result = checker.verify(file.read(checker.MOST_BYTES + 1), progress)
     except ImportError as error:
         print(f"The checker needs python-flint (pip install python-flint): {error}.", file=sys.stderr)
         return 2

@@ -28,6 +28,8 @@ Event = dict[str, Any]
 Range = tuple[type, float, float]
 Fields = dict[str, Range | list[Range] | None]  # a range, an array of numbers in it, or anything
 SIZE, SHARE, COUNT, POSITIVE = (float, 0, math.inf), (float, 0, 1), (int, 0, WHOLE), (int, 1, WHOLE)
+
+
 @dataclass(frozen=True)
 class Claim:
     """`lower` <= quantity <= `upper` at `given`; an upper end None claims nothing."""
@@ -54,9 +56,9 @@ def read(text: str | bytes) -> Claim:
     if data.keys() - MEMBERS or CLAIM - data.keys():
         raise InputError(f"A certificate must have the members {', '.join(sorted(MEMBERS))}. Found {str(sorted(data))[:300]}.")
     relation, quantity, hints = data["neighboring_relation"], data["quantity"], data.get("hints")
-    for name, allowed in (("neighboring_relation", RELATIONS), ("quantity", ("epsilon", "delta"))):
-        if data[name] not in allowed:
-            raise InputError(f"`{name}` must be one of {', '.join(allowed)}. Found {found(data[name])}.")
+    if relation not in RELATIONS or quantity not in ("epsilon", "delta"):
+        raise InputError(f"`neighboring_relation` must be one of {', '.join(RELATIONS)}, and `quantity` epsilon or delta. Found "
+                         f"{found(relation)}, {found(quantity)}.")
     given, lower = (_fraction(data[name], name) for name in ("given", "lower"))
     upper = None if data["upper"] == "inf" else _fraction(data["upper"], "upper")
     if given < 0 or lower < 0 or (quantity == "epsilon" and given > 1):

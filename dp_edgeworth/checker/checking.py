@@ -125,6 +125,6 @@ def _transformed(leaves: Counted, epsilons: list[arb], hint: object, progress: P
     if gaussians or (len(leaves) == leaves[0][1] == 1 and (alone.atoms or alone.pieces)):
         deltas = [delta_of_one(alone, epsilon) for epsilon in epsilons]
         return "closed form of one mechanism", [(delta.lower(), delta.upper()) for delta in deltas]
-    line = validated(hint)
+    line = validated(hint, progress)
     how = f"transform at {line.last + 1} points of a line" if line.last else "Chernoff's bound"
-    return how, delta_bounds(leaves, line, epsilons, progress)
+    return how, delta_bounds(leaves, line, epsilons)

@@ -18,6 +18,7 @@ from .balls import InputError, UndecidedError, ball, kappa, proved, working_bits
 from .laws import CONSTANT, NON_PRIVATE, NOTHING, ONE, ZERO, Leaf, Piece
 
 MOST_ATOMS = 2_000
+BETWEEN = 30  # points of a Renyi curve for one of a hint
 SPARE_BITS = 512  # for the differences of slopes of a profile
 
 
@@ -139,22 +140,23 @@ def _slope(first: tuple[arb, arb, arb], second: tuple[arb, arb, arb]) -> arb:
 
 
 def merged(leaves: list[tuple[Leaf, int]], points: Any, progress: Callable[[str], None]) -> list[tuple[Leaf, int]]:
-    """The leaves with all that have a Renyi curve replaced by one pair; `points` is a hint, eps_j and c_j of each, None for no change.
+    """The leaves with all that have a Renyi curve replaced by one pair; `points` is a hint, (eps_j, c_j), None for no change.
 
     Theorem (profiles.md, 4). For all these leaves together k = sum m_i k_i, so H(e^eps) <= kappa(c) e^{k(c) - c eps} for every c > 0,
     in both directions: `dominating` has the pair. It may stand beside the others in any order: their dominating pairs can be drawn
-    first, and given these the leaves with curves are one adaptive composition.
+    first, and given these the leaves with curves are one adaptive composition. (Between two points of the hint there are more.)
     """
-    if points is None or all(leaf.curve is None for leaf, _ in leaves):
+    known = [(leaf, count, leaf.curve) for leaf, count in leaves if leaf.curve is not None]
+    if points is None or not known:
         return leaves
     good = isinstance(points, list) and all(isinstance(point, list) and [*map(type, point)] == [float] * 2 for point in points)
-    if not good or len(points) > MOST_ATOMS or not all(abs(eps) <= 1e15 and 0 < c <= 1e15 for eps, c in points):
-        raise UndecidedError(f"the points of a Renyi curve must be at most {MOST_ATOMS} pairs of numbers")
-    known, rest = ([(leaf, count) for leaf, count in leaves if (leaf.curve is not None) == wanted] for wanted in (True, False))
+    if not good or not 0 < len(points) * BETWEEN <= MOST_ATOMS or not all(abs(eps) <= 1e15 and 0 < c <= 1e15 for eps, c in points):
+        raise UndecidedError(f"the points of a Renyi curve must be at most {MOST_ATOMS // BETWEEN} pairs of numbers")
     profile_of_all = []
-    for epsilon, tilt in points:
+    for (left, first), (right, last) in itertools.pairwise([*points, points[-1]]):
         progress("a pair of all Renyi curves")
-        c = ball(tilt)
-        exponent = sum((count * leaf.curve(c) for leaf, count in known if leaf.curve), ZERO) - c * ball(epsilon)
-        profile_of_all.append((epsilon, ONE.min((kappa(c) * exponent.exp()).upper())))
-    return [*rest, (dominating(profile_of_all), 1)]
+        for k in range(BETWEEN):
+            epsilon, c = left + (right - left) * k / BETWEEN, ball(first + (last - first) * k / BETWEEN)
+            exponent = sum((count * curve(c) for _, count, curve in known), ZERO) - c * ball(epsilon)
+            profile_of_all.append((epsilon, ONE.min((kappa(c) * exponent.exp()).upper())))
+    return [*((leaf, count) for leaf, count in leaves if leaf.curve is None), (dominating(profile_of_all), 1)]

@@ -7,62 +7,50 @@ import math
 
 from flint import acb, arb
 
-from .balls import ball, proved
+from .balls import proved
 from .laws import ZERO, Piece
-from .transforms import Part, Transform
+from .transforms import Finite, Progress, height
 
 MOST_BOXES, UPRIGHT, PARTS = 2000, 12, 4
 
 
-def bound(transform: Transform) -> arb:
-    """Upper bound of |M(c + 1 + iv)| for all v >= J h: the calm part and the bound of the lively one, or M(c + 1) less its spread."""
-    line, y = transform.line, transform.step * transform.line.last
-    sigma, total = ball(line.c) + 1, transform.real(line.c, line.split is not None)
-    for part in transform.parts:
-        if part.window is not None:
-            total += lively(part, line.turn, sigma, y)
-        if line.cells:
-            total -= spread(part, line.cells, sigma, y)
-    return total.upper()
+def lively(piece: Finite, turn: float, sigma: arb, y: arb, progress: Progress) -> arb:
+    """B with |M(sigma + iv)| <= B for all v >= y, of one piece alone.
 
-
-def lively(part: Part, turn: float, sigma: arb, y: arb) -> arb:
-    """B with |lively part of M(sigma + iv)| <= B for all v >= y.
-
-    Theorem. f(x) = b(x) S_P(x) e^{s l(x)} w(x), s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral
+    Theorem. f(x) = b(x) w(x) S_P(x) e^{s l(x)}, s = sigma + iv, is analytic in low < Re x < high, 0 < Im x < a, so its integral
     along the real side is that along the three others. The slopes of S_Q lie in [0, turn/a], those of S_P in [-turn/a, 0], turn
     < pi. Then every term of S_Q has its argument in [0, turn], so has S_Q, which is not 0; that of S_P is in [-turn, 0]. So Im l =
     arg S_Q - arg S_P >= 0, and |e^{s l}| = e^{sigma Re l - v Im l} does not increase with v. Boxes cover the three sides; `log_sum` has
     the arguments that are meant: its own differ from them by a multiple of 2 pi, and by less than turn + pi/2.
     """
-    low, high, height = part.low, part.high, part.height
-    count = min(max(64, math.ceil(6 * turn * float((high - low) / height))), MOST_BOXES)
+    low, high, top = piece.low, piece.high, height(piece, turn)
+    count = min(max(64, math.ceil(6 * turn * float((high - low) / top))), MOST_BOXES)
     width, total = (high - low) / count, ZERO
-    boxes = [(width, acb((low + k * width).union(low + (k + 1) * width), height)) for k in range(count)]
-    boxes += [(height / UPRIGHT, acb(end, (height * k / UPRIGHT).union(height * (k + 1) / UPRIGHT)))
+    boxes = [(width, acb((low + k * width).union(low + (k + 1) * width), top)) for k in range(count)]
+    boxes += [(top / UPRIGHT, acb(end, (top * k / UPRIGHT).union(top * (k + 1) / UPRIGHT)))
               for k in range(UPRIGHT) for end in (low, high)]
     for length, x in boxes:
-        part.progress("a shifted contour")
-        log_p, loss = part.piece.logs(x)
+        progress("a shifted contour")
+        log_p, loss = piece.logs(x)
         log_size = log_p.real + sigma * loss.real - y * ZERO.max(loss.imag.lower())
-        total += length * log_size.exp().upper() * (part.window.largest(True, x) if part.window else 1)
+        total += length * log_size.exp().upper() * piece.largest_weight(x)
     return total.upper()
 
 
-def spread(part: Part, cells: int, sigma: arb, y: arb) -> arb:
-    """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several parts, the D add up.
+def spread(piece: Finite, cells: int, sigma: arb, y: arb, progress: Progress) -> arb:
+    """D with |M(sigma + iv)| <= M(sigma) - D for all v >= y; of several pieces, the D add up.
 
     Theorem. Let r = b S_P e^{sigma l}, and k <= r / l' on a cell, on which the loss increases by d. Then |int r e^{ivl}| <= int (r
     - k l') + k |int l' e^{ivl}| = int r - k d (1 - |sinc(v d / 2)|), and |sinc| <= `sinc_sup`, which does not increase. All else
     has modulus at most its value at v = 0.
     """
-    total, width = ZERO, (part.high - part.low) / cells
+    total, width = ZERO, (piece.high - piece.low) / cells
     for cell in range(cells):
-        part.progress("cells of a density")
-        left, right = part.low + width * cell, part.low + width * (cell + 1)
-        longer = (part.piece.loss(right) - part.piece.loss(left)).lower()
+        progress("cells of a density")
+        left, right = piece.low + width * cell, piece.low + width * (cell + 1)
+        longer = (piece.loss(right) - piece.loss(left)).lower()
         if proved(longer > 0):
-            total += floor(part.piece, left, right, sigma) * longer * (1 - sinc_sup(y * longer / 2))
+            total += floor(piece, left, right, sigma) * longer * (1 - sinc_sup(y * longer / 2))
     return total.lower()
 
 

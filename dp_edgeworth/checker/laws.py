@@ -3,10 +3,10 @@
 A leaf in one direction is a pair of measures (P, Q) with the loss l = log dQ/dP. Here it is a sum of
 
     point masses   (p, q), loss log(q / p)
-    pieces         on low < x < high:  dP = b(x) S_P(x) dx,  dQ = b(x) S_Q(x) dx,   S(x) = sum_i e^{a_i + b_i x}
+    pieces         on low < x < high:  dP = b(x) w(x) S_P(x) dx,  dQ = b(x) w(x) S_Q(x) dx,   S(x) = sum_i e^{a_i + b_i x}
 
-with b the standard normal density or e^{-x}/2 or e^{x}/2. S_P has slopes <= 0 and S_Q has slopes >= 0, so the loss increases with x.
-Masses of intervals are closed forms; M(s) = E_P[e^{s l}] is `transforms`'.
+with b the standard normal density or e^{-x}/2 or e^{x}/2, and w = 1 or, in the middle of proofs, a step between 0 and 1. S_P has slopes
+<= 0 and S_Q has slopes >= 0, so the loss increases with x. Masses of intervals are closed forms; M(s) = E_P[e^{s l}] is `transforms`'.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
-from .balls import UndecidedError, normal_mass, proved
+from .balls import UndecidedError, normal_mass, normal_tail, proved
 
 Terms = tuple[tuple[arb, arb], ...]  # (a_i, b_i)
 Number = Any  # arb or acb
@@ -50,13 +50,17 @@ def _log_constant(bits: int, lean: bool) -> arb:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is."""
+    """A part of a pair with densities; `lean` is the slope of log b(x) where b is not the normal density, and 0 where it is.
+
+    A `step` (centre, width) is the weight w(x) = P(N(0, 1) < (x - centre) / width); a negative width makes it fall, 1 - w.
+    """
 
     p: Terms
     q: Terms
     low: arb | None = None
     high: arb | None = None
     lean: int = 0
+    step: tuple[arb, arb] | None = None
 
     def __post_init__(self) -> None:
         """Every theorem about pieces builds on losses that increase with x."""
@@ -95,6 +99,20 @@ class Piece:
         """l(x)."""
         return log_sum(self.q, x) - log_sum(self.p, x)
 
+    def weight(self, x: arb) -> arb:
+        """w(x)."""
+        return ONE if self.step is None else normal_tail((self.step[0] - x) / self.step[1])
+
+    def largest_weight(self, box: acb) -> arb:
+        """Upper bound of |w| on a box: |w(x + iv)| <= e^{v^2 / (2 width^2)} w(x), and w is monotone on the line.
+
+        (w(x + iv) is the integral of the normal density along the line Im = v / width up to x: compare the integrands.)
+        """
+        if self.step is None:
+            return ONE
+        growth = ((box.imag.abs_upper() / self.step[1]) ** 2 / 2).exp()
+        return (self.weight(box.real.lower()).max(self.weight(box.real.upper())) * growth).upper()
+
     def slope(self, x: arb) -> arb:
         """l'(x): d/dx log sum_i e^{a_i + b_i x} is the mean of the b_i with weights e^{a_i + b_i x}."""
         signed = [(sign * b, a + b * x - log_sum(terms, x)) for sign, terms in ((1, self.q), (-1, self.p)) for a, b in terms]
@@ -115,7 +133,7 @@ class Leaf:
     Attributes:
       atoms: (P-mass, Q-mass), both positive. infinite: Q-mass where P has none. lost: P-mass where Q has none.
       variance: of a Gaussian leaf, mu^2, for which M(s) = e^{mu^2 (s^2 - s) / 2}; such a leaf has no other parts.
-      grid: (one loss, spacing) where all losses are on one lattice by construction. mirror: (Q, P) is the same pair.
+      mirror: (Q, P) is the same pair.
       curve: k with log E_Q[e^{c l}] <= k(c) for c > 0 in both directions. least: the members, one for each number in [0, 1], of a class
         of mechanisms that the leaf dominates; None where the leaf is a mechanism itself.
     """
@@ -125,7 +143,6 @@ class Leaf:
     infinite: arb = ZERO
     lost: arb = ZERO
     variance: arb = ZERO
-    grid: tuple[arb, arb] | None = None
     mirror: bool = False
     curve: Callable[[arb], arb] | None = None
     least: Callable[[arb], Leaf] | None = None
@@ -134,17 +151,9 @@ class Leaf:
         """(Q, P); a pair that is its own mirror image is returned as it is."""
         if self.mirror:
             return self
-        least, grid = self.least, self.grid and (-self.grid[0], self.grid[1])
+        least = self.least
         return Leaf(tuple((q, p) for p, q in self.atoms), tuple(part.reversed() for part in self.pieces), self.lost, self.infinite,
-                    grid=grid, least=least and (lambda share: least(share).reversed()))
-
-    @property
-    def lattice(self) -> tuple[arb, arb] | None:
-        """(one loss, spacing) of losses on a lattice; two losses always are."""
-        if self.grid is not None or len(self.atoms) != 2 or self.pieces:
-            return self.grid
-        first, second = ((q / p).log() for p, q in self.atoms)
-        return first, abs(second - first)
+                    least=least and (lambda share: least(share).reversed()))
 
     def largest_loss(self) -> arb | None:
         """Upper bound of the finite losses; None if there is none."""
@@ -183,20 +192,15 @@ def _crossing(piece: Piece, epsilon: arb) -> arb:
     crossing of a symmetric pair may be exactly."""
     if piece.low is not None and proved(piece.loss(piece.low) >= epsilon):
         return piece.low
-    low, high, far = piece.low, piece.high, [arb(2) ** k for k in range(0, 200, 2)]
-    if low is None:
-        low = next((-x for x in far if proved(piece.loss(-x) < epsilon)), ZERO)
-    if high is None:
-        high = next((x for x in far if proved(piece.loss(x) > epsilon)), ZERO)
-    if not proved(piece.loss(low) < epsilon) or not proved(piece.loss(high) > epsilon):
+    far = [arb(2) ** k for k in range(0, 200, 2)]
+    low = next((x for x in ([-x for x in far] if piece.low is None else [piece.low]) if proved(piece.loss(x) < epsilon)), None)
+    high = next((x for x in (far if piece.high is None else [piece.high]) if proved(piece.loss(x) > epsilon)), None)
+    if low is None or high is None:
         raise UndecidedError("epsilon is too near the loss at the end of a piece")
     for _ in range(4400):
         middle = (low + (high - low) * 7 / 16).mid()
         loss = piece.loss(middle)
-        if proved(loss < epsilon):
-            low = middle
-        elif proved(loss > epsilon):
-            high = middle
-        else:
+        if not proved(loss < epsilon) and not proved(loss > epsilon):
             break
+        low, high = (middle, high) if proved(loss < epsilon) else (low, middle)
     return low.union(high)

@@ -15,7 +15,7 @@ from flint import arb, ctx
 from . import classes
 from .balls import InputError, UndecidedError, ball, working_bits
 from .certificate import ANY, COUNT, POSITIVE, SHARE, SIZE, Event, Fields, leaves, listed, number, values
-from .laws import CONSTANT, NON_PRIVATE, NOTHING, ONE, ZERO, Leaf, Piece, density
+from .laws import CONSTANT, NON_PRIVATE, NOTHING, ONE, ZERO, Leaf, Piece, Terms, density
 
 MOST_LEAVES, MOST_RECORDS, MOST_ATOMS, MOST_BITS = 20_000, 10**7, classes.MOST_ATOMS, 128_000_000
 NO_NOISE, BETA_BITS = arb("inf"), 256  # the incomplete beta function takes minutes with thousands of bits
@@ -102,7 +102,7 @@ def discrete_laplace(relation: str, noise: float, sensitivity: int) -> Leaf:
     a = ball(noise)
     side = 1 / (1 + (-a).exp())
     masses = [side, *((a / 2).tanh() * (-a * k).exp() for k in range(1, s)), (-a * s).exp() * side]
-    return Leaf(tuple(zip(masses, masses[::-1], strict=True)), grid=(-s * a, 2 * a), mirror=True)
+    return Leaf(tuple(zip(masses, masses[::-1], strict=True)), mirror=True)
 
 
 def randomized_response(relation: str, noise: float, k: int) -> Leaf:
@@ -114,8 +114,7 @@ def randomized_response(relation: str, noise: float, k: int) -> Leaf:
     own = 1 - ball(noise) + other
     if relation == "REPLACE_SPECIAL":
         return Leaf(((arb(k - 1) / k, (k - 1) * other), (ONE / k, own)))
-    loss = (own / other).log()
-    return Leaf(((other, own), (own, other), *[((k - 2) * other,) * 2] * (k > 2)), grid=(loss, loss) if k > 2 else None, mirror=True)
+    return Leaf(((other, own), (own, other), *[((k - 2) * other,) * 2] * (k > 2)), mirror=True)
 
 
 def epsilon_delta(relation: str, epsilon: float, delta: float) -> Leaf:
@@ -180,9 +179,12 @@ def sampled(leaf: Leaf, p: arb) -> Leaf:
         return sampled(Leaf(pieces=(density(leaf.variance),)), p)
     rest, least = 1 - p, leaf.least
     atoms = [(a, rest * a + p * b) for a, b in leaf.atoms] + [(leaf.lost, rest * leaf.lost)] * (not leaf.lost.is_zero())
-    pieces = [replace(part, q=tuple((a + w.log(), b) for w, terms in ((rest, part.p), (p, part.q)) for a, b in terms))
-              for part in leaf.pieces]
+    pieces = [replace(part, q=scaled(rest, part.p) + scaled(p, part.q)) for part in leaf.pieces]
     return Leaf(tuple(atoms), tuple(pieces), p * leaf.infinite, least=least and (lambda share: sampled(least(share), p)))
+
+
+def scaled(weight: arb, terms: Terms) -> Terms:
+    return tuple((a + weight.log(), b) for a, b in terms)
 
 
 def without_replacement(relation: str, size: int, sample: int, inner: object) -> Leaf:
@@ -217,13 +219,9 @@ def truncated(relation: str, size: int, probability: float, batch: int, noise: f
         raise UndecidedError(f"truncated batches of more than {MOST_RECORDS} records take too long")
     full = binomial_tail(batch, size - 1, p)
     displaced = sampled_gaussian(4 * square, binomial_tail(batch + 1, size, p) * batch / full / size, "REPLACE_ONE")
-    parts = ((full, displaced), (1 - full, sampled_gaussian(square, p, relation)))
-    return Leaf(pieces=tuple(_weighted(leaf.pieces[0], w) for w, leaf in parts), mirror=relation == "REPLACE_ONE")
-
-
-def _weighted(piece: Piece, weight: arb) -> Piece:
-    p, q = (tuple((a + weight.log(), b) for a, b in terms) for terms in (piece.p, piece.q))
-    return replace(piece, p=p, q=q)
+    parts = ((full, displaced.pieces[0]), (1 - full, sampled_gaussian(square, p, relation).pieces[0]))
+    pieces = tuple(replace(part, p=scaled(w, part.p), q=scaled(w, part.q)) for w, part in parts)
+    return Leaf(pieces=pieces, mirror=relation == "REPLACE_ONE")
 
 
 def binomial_tail(k: int, n: int, p: arb) -> arb:

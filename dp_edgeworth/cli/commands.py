@@ -42,6 +42,8 @@ def calibrate(options: argparse.Namespace) -> int:
     """Solves for the one of noise multiplier, steps and sampling probability that was not given."""
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     budget = budgets.budget_of(**given(options, *_BUDGET))
+    if options.verify and options.target_delta is None:
+        raise ValueError("`--verify` must be given with `--target-epsilon` and `--target-delta`: others have no certificate.")
     found, values = _solved(options, {**given(options, *_BUDGET), "neighboring_relation": relation})
     if not values[found] and found != "noise_multiplier":  # without noise everything may be within the budget
         raise budgets.BudgetError(f"No positive `{found}` is within the budget.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from dp_edgeworth.cli import certificates, commands
@@ -24,20 +24,27 @@ class _UsageError(ValueError):
 class _Parser(argparse.ArgumentParser):
     """One sentence instead of the whole usage, so that `--json` and the exit code are those of any bad input."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Complains of an unknown option before it misses another one: --delta for --target-delta is one mistake, not two."""
+        known = self._option_string_actions
+        for name in (one.partition("=")[0] for one in args or () if one.startswith("--") and self._subparsers is None):
+            if not any(option.startswith(name) for option in known):
+                self.error(f"unrecognized argument {name}.{_guess(name, known)}")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
-        raise _UsageError(f"{message.rstrip('.')}.{_guess(message)} See {self.prog} --help.")
+        choice = re.search(r"argument COMMAND: invalid choice: '(\w+)", message)
+        sentence = message if message.endswith("?") else message.removesuffix(".") + "."
+        raise _UsageError(f"{sentence}{_guess(choice[1], _COMMANDS) if choice else ''} See {self.prog} --help.")
 
 
-def _guess(message: str) -> str:
-    """Which command or option may have been meant by one that argparse does not know."""
-    unknown = re.search(r"unrecognized arguments: (--[\w-]+)|argument COMMAND: invalid choice: '(\w+)", message)
-    if unknown is None:
-        return ""
-    name = unknown[1] or unknown[2]
-    known = {option for _, _, own in _COMMANDS.values() for option in own} if unknown[1] else set(_COMMANDS)
+def _guess(name: str, known: Iterable[str]) -> str:
+    """Which command or option may have been meant: one that has a word that begins so, or that begins nearly alike."""
+    words = {word: one for one in known if one.startswith("--") for word in one.split("-") if word}
+    meant = [one for word, one in words.items() if word.startswith(name.lstrip("-"))]
     beginnings = {one[: len(name) + 1]: one for one in sorted(known)}  # options may be shortened
-    close = difflib.get_close_matches(name, beginnings, 1)
-    return f" Did you mean {beginnings[close[0]]}?" if close else ""
+    meant += [beginnings[one] for one in difflib.get_close_matches(name, beginnings, 1)]
+    return f" Did you mean {meant[0]}?" if meant else ""
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
@@ -88,14 +95,14 @@ def _recipe(grid: bool = False) -> _Options:
         "--dataset-size": _option("number of records, with --batch-size", integer),
         "--steps": _option("how many, as 10000 or 1e4" + ending, count),
         "--epochs": _option("instead of --steps: passes over the data" + ending, real),
-        "--neighboring-relation": _option("ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL, in any case; an accountant's "
-                                          "file has one", relation),
+        "--neighboring-relation": _option("ADD_OR_REMOVE_ONE (default), REPLACE_ONE or REPLACE_SPECIAL, in any case", relation),
         "--tolerance": _option("width of the certified interval aimed at (default 1e-6)"),
     }
 
 
 _SUBJECT: _Options = {
-    **_recipe(), "--event": _file("instead of all these: the JSON of an event or of an accountant; - reads standard input")}
+    **_recipe(), "--event": _file("instead of all these: the JSON of an event, or of an accountant and its relation; - reads "
+                                "standard input")}
 _DELTA: _Options = {"--target-delta": _option("the delta at which epsilon is asked", required=True)}
 _EPSILON: _Options = {"--target-epsilon": _option("the epsilon at which delta is asked", required=True)}
 _VERIFY: _Options = {"--verify": _flag("prove the answer in ball arithmetic (needs python-flint)")}

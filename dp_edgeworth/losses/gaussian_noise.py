@@ -25,66 +25,6 @@ _MANY_NODES = 2_000  # beyond, panels that are short only where the loss turns n
 _LARGEST_SHIFT, _LARGEST, _FURTHEST = 1e5, 1e12, 1e140  # shifts, epsilons and x of closed forms of mixtures
 
 
-@dataclasses.dataclass(frozen=True)
-class GaussianShift(Pllr):
-    """P = N(0, 1), Q = N(mu, 1): L = mu x - mu^2 / 2, K(z) = mu^2 (z^2 + z) / 2."""
-
-    mu: float
-    supremum, infimum, infinite_mass, lost_mass, top_mass, bottom_mass = math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0
-    mirror, atomic = True, False
-    gaussian_variance = loss_scale = property(lambda self: self.mu * self.mu)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", validation.positive("mu", self.mu))
-
-    def largest_kept(self, log_tail: float) -> float:
-        return self.mu * (0.5 * self.mu - float(special.ndtri_exp(min(log_tail, -1.0)))) if log_tail > -math.inf else math.inf
-
-    def rule(self, demand: Demand) -> Rule:
-        return self.rules([self], demand)
-
-    @classmethod
-    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
-        """The trapezoid rule in x, fine enough to be subsampled with any probability p.
-
-        |1 - p + p e^{L(x + ia)}| lies between cos(mu a / 2) and 1 times its value at a = 0 and its argument is at most
-        mu a: strip pi, secants max(-low, 0), one turn. The tilted law lies in likelihood-ratio order between N(0, 1)
-        and N(mu s, 1), so the ends of the grid are right for every p. Where these ends are far apart or the frequency
-        is high, panels that know p need fewer nodes: losses of tiny p bend late and turn slowly.
-        """
-        if sampled is not None and demand.log_tail > -math.inf and demand.low >= 0.0:
-            return Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
-        mu = np.array([member.mu for member in members])[:, None]
-        reach = trapezoid.reach_of(demand)
-        low, high = np.minimum(0.0, mu * demand.low) - reach, np.maximum(0.0, mu * demand.high) + reach
-        # Unsampled, the integrand is entire: any strip will do.
-        strip, secants = (math.pi, max(-demand.low, 0.0)) if sampled is not None else (1e3 * float(mu.max()), 0.0)
-        step = trapezoid.largest_step(demand, mu, strip, secants)
-        nodes = float(((high - low) / step).max())
-        if sampled is not None and nodes > (_MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * _MANY_NODES):
-            rule = Rule.stacked([member._cut_rule(demand, float(p)) for member, p in zip(members, sampled, strict=True)])
-            if rule.values.shape[1] < nodes:
-                return rule
-        x, step = trapezoid.equispaced(low, high, step)
-        loss = mu * (x - 0.5 * mu)
-        none = np.zeros(len(mu))
-        return Rule(loss, trapezoid.log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
-
-    def _cut_rule(self, demand: Demand, p: float) -> Rule:
-        """On the grid of the subsampled pair, to be subsampled with probability p."""
-        return Normals.single(self.mu).rule(*Normals.sampled(self.mu, p).cut_grid(demand, math.log1p(-p) if p < 1.0 else -math.inf))
-
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        """Unsampled, its rule is the whole line."""
-        return left_out_cells(Normals.sampled(self.mu, sampled), log_tail, log_end, cuts) if sampled < 1.0 else None
-
-    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
-        return gaussian_curve.log_delta(epsilon, self.mu)
-
-    def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
-        return normal_cells(Normals.single(self.mu), cuts, log_tail)
-
-
 class NormalPair(Pllr):
     """A mixture of normal laws against N(0, 1) or its own mirror image (`normal_mixtures.py`): losses of every size, or from a least
     one on. Subclasses say which mixture."""
@@ -142,6 +82,65 @@ class NormalPair(Pllr):
 
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         return normal_cells(self.normals, cuts, log_tail)
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianShift(NormalPair):
+    """P = N(0, 1), Q = N(mu, 1): L = mu x - mu^2 / 2, K(z) = mu^2 (z^2 + z) / 2."""
+
+    mu: float
+    infimum, mirror = -math.inf, True
+    gaussian_variance = loss_scale = property(lambda self: self.mu * self.mu)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", validation.positive("mu", self.mu))
+
+    @functools.cached_property
+    def normals(self) -> Normals:
+        return Normals.single(self.mu)
+
+    def rule(self, demand: Demand) -> Rule:
+        return self.rules([self], demand)
+
+    @classmethod
+    def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
+        """The trapezoid rule in x, fine enough to be subsampled with any probability p.
+
+        |1 - p + p e^{L(x + ia)}| lies between cos(mu a / 2) and 1 times its value at a = 0 and its argument is at most
+        mu a: strip pi, secants max(-low, 0), one turn. The tilted law lies in likelihood-ratio order between N(0, 1)
+        and N(mu s, 1), so the ends of the grid are right for every p. Where these ends are far apart or the frequency
+        is high, panels that know p need fewer nodes: losses of tiny p bend late and turn slowly.
+        """
+        if sampled is not None and demand.log_tail > -math.inf and demand.low >= 0.0:
+            return cls._cut_rules(members, demand, sampled)
+        mu = np.array([member.mu for member in members])[:, None]
+        reach = trapezoid.reach_of(demand)
+        low, high = np.minimum(0.0, mu * demand.low) - reach, np.maximum(0.0, mu * demand.high) + reach
+        # Unsampled, the integrand is entire: any strip will do.
+        strip, secants = (math.pi, max(-demand.low, 0.0)) if sampled is not None else (1e3 * float(mu.max()), 0.0)
+        step = trapezoid.largest_step(demand, mu, strip, secants)
+        nodes = float(((high - low) / step).max())
+        if sampled is not None and nodes > (_MANY_NODES if len(members) <= _FEW_MEMBERS else 10 * _MANY_NODES):
+            rule = cls._cut_rules(members, demand, sampled)
+            if rule.values.shape[1] < nodes:
+                return rule
+        x, step = trapezoid.equispaced(low, high, step)
+        loss = mu * (x - 0.5 * mu)
+        none = np.zeros(len(mu))
+        return Rule(loss, trapezoid.log_normal_weights(x, step), none, none, loss, log_normal_floor(x) - np.log(mu))
+
+    @classmethod
+    def _cut_rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray) -> Rule:
+        """On the grids of the subsampled pairs, to be subsampled with these probabilities."""
+        return Rule.stacked([one.normals.rule(*Normals.sampled(one.mu, p).cut_grid(demand, math.log1p(-p) if p < 1.0 else -math.inf))
+                             for one, p in zip(members, sampled.tolist(), strict=True)])
+
+    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
+        """Unsampled, its rule is the whole line."""
+        return left_out_cells(Normals.sampled(self.mu, sampled), log_tail, log_end, cuts) if sampled < 1.0 else None
+
+    def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
+        return gaussian_curve.log_delta(epsilon, self.mu)
 
 
 @dataclasses.dataclass(frozen=True)

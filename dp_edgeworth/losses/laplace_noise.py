@@ -17,11 +17,11 @@ import numpy as np
 
 from dp_edgeworth import validation
 from dp_edgeworth.losses.cells import EXP_ERROR, MOST_CELLS, Cells
-from dp_edgeworth.losses.panels import graded_edges, panels
+from dp_edgeworth.losses.panels import panels
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import Demand, Rule
+from dp_edgeworth.losses.rules import Demand, Rule, check_size
 
-_FEW_PANELS = 12
+_FEW_PANELS = 12  # for which many members are one array
 _CELLS = np.linspace(0.0, 1.0, 65)  # on which the density is bounded
 
 
@@ -46,32 +46,16 @@ class LaplaceInterior(Pllr):
 
     @classmethod
     def rules(cls, members: Sequence[Any], demand: Demand, sampled: np.ndarray | None = None) -> Rule:
-        """Composite Gauss-Legendre nodes in x.
+        """Composite Gauss-Legendre nodes in x, on equal panels.
 
         After subsampling the integrand is analytic for |Im x| < pi/2; at height b it is at most e^{2 frequency b} sec(b)^{max(-low, 0)}
-        times its size on the real line, where it grows by at most e^{slope dx}. Slope and phase are smaller by the largest posterior
-        odds where these are below 1. Panels on which slope times length is at most 8 are equal and few for most leaves; otherwise they
-        are short at the end where a steep integrand has its mass and double from there on (`panels.graded_edges`).
-
-        Unsampled, the integral over what is further than t from mu is at most e^{-(2s - 1) t} of the whole. Where that is below
-        e^{-digits - 30} for all exponents that frequencies are asked for with, a rule of positive weights need not follow the phase:
-        what is there of the integral and of the sum is as small. Panels there are for frequency 0.
+        times its size on the real line, where it grows by at most e^{slope dx}. Slope times length is at most 8 (`panels.node_count`).
         """
         mu = np.array([member.mu for member in members])
-        odds = np.ones(len(mu))
-        if sampled is not None:
-            rare = np.minimum(sampled, 0.5)
-            odds = np.where((sampled < 0.5) & (mu < 600.0), np.minimum(1.0, rare * np.exp(np.minimum(mu, 600.0)) / (1.0 - rare)), 1.0)
-        rise, fall = 2.0 * max(demand.high, 0.0) * odds + 1.0, 2.0 * max(-demand.low, 0.0) * odds + 1.0
-        longest = np.minimum(1.0, 12.0 / (2.0 * demand.frequency * odds + 1e-300))
-        count = np.ceil(mu * np.maximum(np.maximum(rise, fall) / 8.0, 1.0 / longest))
-        if count.max() <= _FEW_PANELS:
-            edges = np.linspace(0.0, 1.0, max(int(count.max()), 1) + 1) * mu[:, None]
-            return _of_nodes(mu, *panels(edges, demand, 2.0, float(odds.max())))
-        near = math.inf if sampled is not None else (demand.digits + 30.0) / max(2.0 * demand.turning - 1.0, 1e-300)
-        graded = [_graded_nodes(width, steep, demand, share, near) for width, *steep, share in np.stack(
-            [mu, fall, rise, longest, odds], axis=1).tolist()]
-        return Rule.stacked([_of_nodes(mu[i:i + 1], x, w) for i, (x, w) in enumerate(graded)])
+        slope = 2.0 * max(demand.high, -demand.low, 0.0) + 1.0
+        count = np.maximum(np.ceil(mu * max(slope / 8.0, 1.0, demand.frequency / 6.0)), 1.0)
+        rows = [slice(None)] if count.max() <= _FEW_PANELS else [slice(i, i + 1) for i in range(len(mu))]
+        return Rule.stacked([_on_equal_panels(mu[row], float(count[row].max()), demand) for row in rows])
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         """(1 - e^{(eps - mu)/2})^2 / (1 - e^{-mu}) for |eps| < mu; below, 1 - e^eps."""
@@ -97,20 +81,10 @@ class LaplaceInterior(Pllr):
                      np.exp(x[1:] - mu) * share, 8.0 * EXP_ERROR * (1.0 + rounding + mu))
 
 
-def _graded_nodes(mu: float, steep: list[float], demand: Demand, odds: float, near: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for an integrand that is steep; frequencies are followed within `near` of mu only, where that is less."""
-    fall, rise, longest = steep
-    if not near < 0.5 * mu:
-        return panels(graded_edges(mu, fall, rise, longest, demand.digits)[None], demand, 2.0, odds)
-    calm = dataclasses.replace(demand, frequency=0.0)
-    below = panels(graded_edges(mu - near, fall, rise, 1.0, demand.digits)[None], calm, 2.0, odds)
-    above = panels(mu - near + graded_edges(near, fall, rise, longest, demand.digits)[None], demand, 2.0, odds)
-    x, w = (np.concatenate(part, axis=1) for part in zip(below, above, strict=True))
-    return x, w
-
-
-def _of_nodes(mu: np.ndarray, x: np.ndarray, w: np.ndarray) -> Rule:
-    """The rule of nodes and weights in x, one row per mu."""
+def _on_equal_panels(mu: np.ndarray, count: float, demand: Demand) -> Rule:
+    """One row per mu."""
+    edges = np.linspace(0.0, 1.0, check_size(count + 1.0)) * mu[:, None]
+    x, w = panels(edges, demand, 2.0)
     top, whole = mu[:, None], -np.expm1(-mu)[:, None]
     grid, none = _CELLS * top, np.zeros(len(mu))
     with np.errstate(divide="ignore"):  # of weights that are no floats

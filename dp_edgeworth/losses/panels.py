@@ -1,7 +1,7 @@
 """Composite Gauss-Legendre rules for losses whose integrands are not smooth on the whole line, or are cut off.
 
-    graded_edges, panels    bounded losses with a steep integrand (Laplace), and half-lines
-    cut_panels              the line up to a largest loss, panels short only where the loss turns
+    panels        bounded losses on equal panels (Laplace)
+    cut_panels    the line up to a largest loss, panels short only where the loss turns
 
 Accuracy by Bernstein ellipses (Trefethen, Approximation Theory and Practice, Theorem 19.3): if the integrand is analytic and at most
 M inside the ellipse of parameter rho around a panel, n nodes are off by at most (64/15) M half rho^{-2n} / (1 - rho^{-2}).
@@ -10,7 +10,7 @@ M inside the ellipse of parameter rho around a panel, n nodes are off by at most
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,43 +18,19 @@ from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.rules import Demand, check_size
 
 Function = Callable[[np.ndarray], np.ndarray]
-Groups = Callable[[np.ndarray], Iterable[tuple[float, np.ndarray]]]
 _MOST_ON_A_PANEL = 1024
 _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
 
 
-def graded_edges(width: float, fall: float, rise: float, longest: float, digits: float) -> np.ndarray:
-    """Edges of panels on [0, width] for integrands between e^{-fall x} and e^{rise x}.
-
-    Within t0 = 1.5 (digits + 30) / slope of the end where the mass is, panels have slope times length at most 8; beyond, a panel
-    is at most as long as its distance t from that end, so that on its Bernstein ellipse of rho <= 3 the integrand is below
-    e^{-2 slope t / 3}. For smaller slopes u = slope t the error with n nodes is at most (u/4)^{2n} e^{-u} / (2n)!, which is below
-    1e-30 for every u when n >= 24.
-    """
-    edges: list[np.ndarray] = [np.array([0.0, width])]
-    for slope, mirrored in ((rise, True), (fall, False)):
-        near = min(1.5 * (digits + 30.0) / slope, width)
-        distances: list[np.ndarray] = [np.linspace(0.0, near, check_size(near * max(slope / 8.0, 1.0 / longest) + 2.0))]
-        far = near * 2.0 ** np.arange(0, 1 + max(0, math.ceil(math.log2(max(longest / near, 1.0)))))
-        start = min(float(far[-1]), width)
-        distances += [far, np.linspace(start, width, check_size((width - start) / longest + 2.0))]
-        joined = np.concatenate(distances)
-        edges.append(width - joined if mirrored else joined)
-    found = np.unique(np.clip(np.concatenate(edges), 0.0, width))
-    kept = found[np.concatenate([[True], np.diff(found) > 1e-14 * width])]
-    kept[-1] = width  # not the one just below it
-    return kept
-
-
-def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple[np.ndarray, np.ndarray]:
+def panels(edges: np.ndarray, demand: Demand, turn: float) -> tuple[np.ndarray, np.ndarray]:
     """Composite Gauss-Legendre nodes and weights, error below e^{-digits}; rows of edges give rows of nodes.
 
-    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn odds b)
+    The integrand is analytic for |Im x| < pi / turn and at height b at most exp(b^2/2 + frequency turn b)
     sec(turn b/2)^{max(-low exponent, 0)} times its size on the real line.
     """
     half = 0.5 * np.diff(edges, axis=-1)
-    nodes = node_count(float(half.max()), demand, turn, odds)
+    nodes = node_count(float(half.max()), demand, turn)
     check_size(float(half.shape[-1]) * nodes)
     x, w = legendre(nodes)
     centres = 0.5 * (edges[..., 1:] + edges[..., :-1])
@@ -62,38 +38,33 @@ def panels(edges: np.ndarray, demand: Demand, turn: float, odds: float) -> tuple
     return (centres[..., None] + half[..., None] * x).reshape(shape), (half[..., None] * w).reshape(shape)
 
 
-def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
+def node_count(half: float, demand: Demand, turn: float) -> int:
     """Smallest n >= 28 with (64/15) M half rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some Bernstein ellipse rho.
 
     The 8 in the growth pays for slopes up to 8 over the length of a panel where rho is moderate; for larger rho n >= 28 does:
     e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least. Relative to the integral over its own panel half M is at most
     8 / (2 (1 - e^{-8})) times larger for these slopes: 5 = log(64/15) + log 4 + a reserve of 2.
     """
-    best = math.inf
-    for rho in np.geomspace(1.1, 100.0, 60):
-        height = 0.5 * half * (rho - 1.0 / rho)
-        if turn * height >= (0.98 if odds == 1.0 else 0.49) * math.pi:
-            break
-        secant = -math.log(math.cos(0.5 * turn * height))
-        if odds < 1.0:
-            secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
-        growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
-        need = (demand.digits + 5.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
-        best = min(best, max(28, math.ceil(need)))
-    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
+    rho = np.geomspace(1.1, 100.0, 60)
+    rho = rho[0.5 * turn * half * (rho - 1.0 / rho) < 0.98 * math.pi]
+    height = 0.5 * half * (rho - 1.0 / rho)
+    secant = -np.log(np.cos(0.5 * turn * height))
+    growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * height + max(-demand.low, 0.0) * secant
+    return max(28, _smallest_count(rho, demand.digits + 5.0 + growth))
 
 
-def _no_groups(x: np.ndarray) -> Iterable[tuple[float, np.ndarray]]:
-    return ()
+def _smallest_count(rho: np.ndarray, needed: np.ndarray) -> int:
+    """Smallest n with e^{needed} rho^{-2n} / (1 - rho^{-2}) <= 1 for one of these ellipses."""
+    best = ((needed - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min(initial=math.inf)
+    return check_size(math.ceil(best) if best <= _MOST_ON_A_PANEL else math.inf)
 
 
-def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups = _no_groups) -> tuple[
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function) -> tuple[
         np.ndarray, np.ndarray]:
     """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two; `slope` is an increasing bound of
-    |L'|. `groups` gives pairs (tau, log-odds at x) for any number of tau: the odds against all terms whose rates are within tau of that
-    of the largest term (of both mixtures).
+    |L'|, `log_odds` the log of the odds against the largest term (of both mixtures).
 
     Length at most 1.5: the ellipse is at most 1 high, where e^{-x^2/2} has grown by e^{1/2}, and overshoots its panel by a third of
     its length. A mixture's modulus is at most its value on the real line, so a positive power of it does not grow at all; and on
@@ -103,27 +74,24 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
 
     Negative powers and phases: either the panel is at most 1/turn long, every term turns by t <= 2/3 on its ellipse, and cos(2/3) >
     1/1.3, so that |Im L| <= 1.3 slope height, and a negative power with posterior probability r grows by at most |s| r 1.3 t^2/2 <=
-    2.4 as |s| r turn half <= 4. Or a group of terms is larger than all others together on the whole ellipse, by odds of at most
-    w <= 0.08 with |s| w <= 0.5 for the negative s: as log-odds change at a rate of at most turn, this is so within
-    (log w - log-odds at x) / turn of x. If the panel is at most 0.6/tau and 2/(tau sqrt|s|) long, the terms of the group turn against
-    the largest one by t <= 0.4, t^2 <= 1.8/|s|, so that |mixture| is at least cos t - w times its value on the real line over 1 + w.
-    So |L'| <= 1.08 / (cos 0.4 - 0.08) slope <= 1.3 slope, and a negative power grows by at most e^{0.65 |s| t^2 + 2.4 |s| w} <= e^2.4.
-    Away from the bends panels are therefore as long as the normal density lets them be.
+    2.4 as |s| r turn half <= 4. Or one term is larger than all others together on the whole ellipse, by odds of at most w <= 0.08 with
+    |s| w <= 0.5 for the negative s: as log-odds change at a rate of at most turn, this is so within (log w - log-odds at x) / turn of
+    x. Then |mixture| is at least (1 - w) / (1 + w) times its value on the real line, so that |L'| <= 1.2 slope, and a negative power
+    grows by at most e^{2.1 |s| w} <= e^2.4. Away from the bends panels are therefore as long as the normal density lets them be.
 
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
     size, negative, few = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0), check_size((high - low) / 1.5 + 2.0)
     turns = 1.3 * demand.frequency * float(slope(np.linspace(low, high, 1025)).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
-    alone, turned = math.log(min(0.08, 0.5 / (negative + 1e-300))), min(0.6, 2.0 / math.sqrt(negative + 1e-300))
+    alone = math.log(min(0.08, 0.5 / (negative + 1e-300)))
 
     def longest(x: np.ndarray) -> np.ndarray:
         """The largest length of a panel that ends at x."""
         steep = slope(x + 0.5)
         inside = np.maximum(8.0 / (size * steep + np.abs(x) + 2.5), np.minimum(0.75 * (x - low), 3.0 * (high - x)))
         bend = np.minimum(1.0 / turn, 8.0 / (negative * steep + 1e-300))
-        for tau, log_odds in groups(x):
-            bend = np.maximum(bend, np.minimum(turned / (tau + 1e-300), 0.75 * (alone - log_odds) / turn))
+        bend = np.maximum(bend, 0.75 * (alone - log_odds(x)) / turn)
         turning = 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
@@ -149,5 +117,4 @@ def _cut_node_count(digits: float, phase: float) -> int:
     """Smallest n with (64/15) M rho^{-2n} / (1 - rho^{-2}) <= e^{-digits} for some rho, M as in `cut_panels`."""
     rho = np.linspace(1.1, _LARGEST_RHO, 96)
     growth = phase * (rho - 1.0 / rho) / 2.0 + 4.0 * ((rho + 1.0 / rho) / 2.0 - 1.0) + 0.5 + 2.4
-    best = np.ceil((digits + 1.5 + growth - np.log1p(-(rho**-2.0))) / (2.0 * np.log(rho))).min()
-    return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
+    return _smallest_count(rho, digits + 1.5 + growth)

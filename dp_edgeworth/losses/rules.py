@@ -159,7 +159,7 @@ def _padded(rows: Sequence[np.ndarray | None], **filling: Any) -> np.ndarray:
 
 def subsampled_loss(loss: np.ndarray, p: np.ndarray) -> np.ndarray:
     """log(1 - p + p e^loss), to relative accuracy for small p, small loss and both tails."""
-    if np.max(p) <= 0.5 and np.max(loss, initial=0.0) <= 500.0:  # 1 - p + p e^loss >= 1/2: nothing cancels
+    if p.max() <= 0.5 and loss.max(initial=0.0) <= 500.0:  # 1 - p + p e^loss >= 1/2: nothing cancels
         return np.log1p(p * np.expm1(loss))
     with np.errstate(all="ignore"):
         near = np.log1p(p * np.expm1(np.clip(loss, -1.0, 500.0)))

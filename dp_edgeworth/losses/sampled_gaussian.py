@@ -19,13 +19,18 @@ from dp_edgeworth.losses.trapezoid import cut_point
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledReplacement(NormalPair):
-    """P = (1-p) N(0,1) + p N(-mu,1), Q = (1-p) N(0,1) + p N(mu,1): Poisson sampling, one record replaced."""
+class _SampledPair(NormalPair):
+    """A record is replaced in a sample of Gaussian noise; either order of the neighbours has the same losses."""
 
     mu: float
     probability: float
     mirror = True
     loss_scale = property(lambda self: self.mu**2 - math.log(self.probability))
+
+
+@dataclasses.dataclass(frozen=True)
+class SampledReplacement(_SampledPair):
+    """P = (1-p) N(0,1) + p N(-mu,1), Q = (1-p) N(0,1) + p N(mu,1): Poisson sampling, one record replaced."""
 
     @functools.cached_property
     def normals(self) -> Normals:
@@ -33,17 +38,12 @@ class SampledReplacement(NormalPair):
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledWithoutReplacement(NormalPair):
+class SampledWithoutReplacement(_SampledPair):
     """The symmetric pair of a fixed-size sample: its hockey-stick is the larger of the two directions'.
 
     With R = Subsampled(GaussianShift(mu), p): the loss above 0 is that of R, in x > mu/2; by symmetry (the law of -L under P is that of
     L under Q) it is the mirror image below 0; what mass is left sits at 0. The largest losses are at most those of R.
     """
-
-    mu: float
-    probability: float
-    mirror = True
-    loss_scale = property(lambda self: self.mu**2 - math.log(self.probability))
 
     @functools.cached_property
     def normals(self) -> Normals:
@@ -51,8 +51,8 @@ class SampledWithoutReplacement(NormalPair):
         return Normals.sampled(self.mu, self.probability)
 
     @property
-    def _rest(self) -> float:
-        """Mass of the loss 0."""
+    def mass_of_zero(self) -> float:
+        """What of P, and of Q, has the loss 0."""
         return (1.0 - self.probability) * float(special.erf(self.mu / math.sqrt(8.0)))
 
     def rule(self, demand: Demand) -> Rule:
@@ -66,7 +66,7 @@ class SampledWithoutReplacement(NormalPair):
         gone = float(self.normals.beyond(cut).sum()) if cut < top else 0.0  # above, and below the mirror image
         grid = np.linspace(0.5 * self.mu, float(x[-1]), 257)
         return Rule(np.concatenate([-loss[::-1], [0.0], loss])[None],
-                    np.concatenate([(above + loss)[::-1], [math.log(max(self._rest, 5e-324))], above])[None], none, none,
+                    np.concatenate([(above + loss)[::-1], [math.log(max(self.mass_of_zero, 5e-324))], above])[None], none, none,
                     self.normals.loss(grid)[None], self.normals.density_floor(grid), np.full((2, 1), gone))
 
     def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> None:
@@ -81,5 +81,5 @@ class SampledWithoutReplacement(NormalPair):
         upper = normal_cells(self.normals, cuts, log_tail, start=0.5 * self.mu)
         if upper is None:
             return None
-        rest, none = np.array([self._rest]), np.zeros(1)
+        rest, none = np.array([self.mass_of_zero]), np.zeros(1)
         return Cells.mixed([(1.0, upper), (1.0, upper.reversed()), (1.0, Cells(none, none, none, none, rest, rest, 8.0 * EXP_ERROR))])

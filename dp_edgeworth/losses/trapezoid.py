@@ -41,7 +41,7 @@ def equispaced(low: np.ndarray, high: np.ndarray, step: np.ndarray) -> tuple[np.
     """
     nodes = check_size(float(((high - low) / step).max()) + 2.0)
     step = (high - low) / (nodes - 1)
-    first = np.round(low / step)
+    first = np.rint(low / step)
     return step * (first + np.arange(nodes)) + (low - step * first), step
 
 

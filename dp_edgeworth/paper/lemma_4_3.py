@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_edgeworth.paper.prawitz_kernel import (
-    CHI,
-    HUGE,
-    SAFETY,
-    TINY,
-    C,
-    gauss_moment,
-    numbers,
-    one_number,
-    power_integral,
-    silent,
-)
+from dp_edgeworth.paper.prawitz_kernel import CHI, SAFETY, C, gauss_moment, power_integral, silent
 
 
 @dataclass(frozen=True)
@@ -50,13 +39,9 @@ class Moments:
         >>> Moments.of_leaves(4, variance=1.0, third=0.0, fourth=1.0).k3_tilde  # four signs, absolute moments unknown
         2.0
         """
-        counts, variances = np.atleast_1d(numbers("count", count, 1)), numbers("variance", variance, TINY)
-        fourths, thirds = numbers("fourth", fourth, TINY), numbers("third", third, -HUGE)
-        numbers("fourth / variance^2", fourths / variances**2, 1 - 1e-9)
-        cubes = np.sqrt(variances * fourths) if absolute_third is None else absolute_third
-        firsts = np.sqrt(variances) if absolute_first is None else absolute_first
-        cubes, firsts = numbers("absolute_third", cubes, TINY), numbers("absolute_first", firsts, 0)
-        numbers("|third| / absolute_third", abs(thirds) / cubes, 0, 1 + 1e-9)
+        counts, variances, thirds, fourths = (np.atleast_1d(np.asarray(values, float)) for values in (count, variance, third, fourth))
+        cubes = np.sqrt(variances * fourths) if absolute_third is None else np.asarray(absolute_third, float)
+        firsts = np.sqrt(variances) if absolute_first is None else np.asarray(absolute_first, float)
         m, total = counts.sum(), (counts * variances).sum()
         bar = np.sqrt(total / m)
         k3, k4, tilde, lambda3 = (
@@ -81,11 +66,9 @@ def lemma_4_3(m: float, *, k3: float, k3_tilde: float, k4: float, lambda3: float
     `skewed=False` asserts that every summand has third central moment 0; lambda3 is then ignored. The value is that
     of the formula even where it is vacuous (above 1); infinity where it overflows.
     """
-    m, k4 = one_number("m", m, 1), one_number("k4", k4, 1 - 1e-9)
-    k3, tilde = one_number("k3", k3, TINY), one_number("k3_tilde", k3_tilde, TINY)
-    lambda3 = one_number("lambda3", lambda3, -k3 * (1 + 1e-9), k3 * (1 + 1e-9))
     # Of the standardised sum: the formula sees m only through these.
-    k3, tilde, k4, skew = k3 / np.sqrt(m), tilde / np.sqrt(m), k4 / m, abs(lambda3) / np.sqrt(m) if skewed else np.float64(0)
+    root = np.sqrt(m)
+    k3, tilde, k4, skew = k3 / root, k3_tilde / root, np.float64(k4 / m), abs(lambda3) / root if skewed else np.float64(0)
     high = 2 / tilde
     low = min(math.sqrt(0.2) / k4**0.25, high)
     main = 0.1995 * tilde + 0.031 * tilde**2 + 0.195 * k4 + 0.054 * skew * tilde + 0.038 * skew**2

@@ -1,6 +1,6 @@
 """The law of one loss, written out: atoms, and pieces on which L is a monotone function of x with a known density.
 
-What quadrature with kinks needs (`moments.py`). The rules of `pllr.py` are for smooth integrands and do not know x.
+What quadrature with kinks needs (`moments.py`). The rules of `losses` are for smooth integrands and do not know x.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from dp_edgeworth.losses.atoms import Atoms
 from dp_edgeworth.losses.gaussian_curve import LOG_SQRT_2PI
-from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture
+from dp_edgeworth.losses.gaussian_noise import GaussianShift, NormalMixture, NormalPair
 from dp_edgeworth.losses.laplace_noise import LaplaceShift
+from dp_edgeworth.losses.normal_mixtures import Normals
 from dp_edgeworth.losses.operations import Mixed, Reversed, Subsampled
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import check_size, subsampled_loss
-from dp_edgeworth.losses.sampled_gaussian import SampledReplacement, SampledWithoutReplacement
+from dp_edgeworth.losses.rules import Demand, check_size, subsampled_loss
+from dp_edgeworth.losses.sampled_gaussian import SampledWithoutReplacement
 
 Function = Callable[[np.ndarray], np.ndarray]
 NODES = 14  # per panel
-_REACH = 11.5  # x^4 phi(x) is below 1e-25 there
-_PANEL = 1.25  # the normal density is resolved by 14 nodes on this length
+_DEMAND = Demand(0.0, 5.0)  # L^4 e^{sL}, s = 0 or 1, grows at most like e^{5L}
+_LONGEST, _LONGEST_LAPLACE = 1.25, 0.75  # panels that resolve the normal density; and sampled Laplace noise, analytic within pi/2
 _NONE = np.zeros(0)
 
 
 class Piece(NamedTuple):
-    """Panels [edges_j, edges_{j+1}] of x; the loss is monotone in x. A panel may have length 0."""
+    """Panels [edges_j, edges_{j+1}] of x; the loss is monotone in x."""
 
     edges: np.ndarray
     loss: Function
@@ -41,8 +41,8 @@ class Law(NamedTuple):
     """The law of L under P, what is finite of it."""
 
     pieces: tuple[Piece, ...]
-    values: np.ndarray
-    log_masses: np.ndarray
+    values: np.ndarray = _NONE
+    log_masses: np.ndarray = _NONE
 
 
 @functools.singledispatch
@@ -57,105 +57,75 @@ def _(pllr: Atoms) -> Law:
     return Law((), losses, log_masses)
 
 
-def _log_normal(x: np.ndarray) -> np.ndarray:
-    return -0.5 * x * x - LOG_SQRT_2PI
+@law.register
+def _(pllr: LaplaceShift) -> Law:
+    mu, half, atoms = pllr.mu, math.log(0.5), np.array([-pllr.mu, pllr.mu])
+    edges = np.linspace(0.0, mu, _count(mu / _LONGEST_LAPLACE) + 1)
+    return Law((Piece(edges, lambda x: 2.0 * x - mu, lambda x: half - x),), atoms, half + np.minimum(-atoms, 0.0))
 
 
-def _panels(low: float, high: float, longest: float) -> np.ndarray:
-    """Equal panels."""
-    number = check_size(NODES * max(1.0, math.ceil((high - low) / longest))) // NODES
-    return np.linspace(low, high, number + 1)
+def _count(panels: float) -> int:
+    return check_size(NODES * max(1.0, math.ceil(panels))) // NODES
 
 
-def _refined(edges: np.ndarray, bend: float, width: float) -> np.ndarray:
-    """Panels near x = bend, where L has singularities bend +- i pi width: at most as long as the larger of `width` and half
-    their distance. Fourteen nodes then leave a relative error below 1e-15 (Bernstein ellipse with rho above 6)."""
-    steps = math.ceil(max(math.log(_PANEL / width) / math.log(1.5), 0.0)) + 1
-    distance = width * 1.5 ** np.arange(steps)
-    return np.sort(np.concatenate([edges, np.clip([bend, *(bend - distance), *(bend + distance)], edges[0], edges[-1])]))
+def _piece(normals: Normals, low: float | None = None) -> Piece:
+    """The mixture, or what is above x = low of it.
 
+    Where the slope of L changes by d it has singularities at a distance of pi / d: a panel is halved while the slope changes by more
+    than 1 / length over three times its length. Fourteen nodes then leave a relative error below 1e-15 (Bernstein ellipse).
+    """
+    def slope(x: np.ndarray) -> np.ndarray:
+        return normals.slope(x) - normals.slope(-x) if normals.mirrored else normals.slope(x)
 
-def _end(shift: float) -> float:
-    """How far L^4 e^L matters: L grows at most like e^{shift x}, until e^{shift x} reaches 1/p < e^700."""
-    return shift + min(4.0 * shift, 700.0 / shift) + _REACH
-
-
-def _bend(shift: float, p: float) -> float:
-    """Where p e^L = 1 - p for L = shift (x - shift/2)."""
-    return 0.5 * shift + (math.log1p(-min(p, 1.0 - 1e-16)) - math.log(p)) / shift
+    first, last = normals.ends(_DEMAND, -math.inf)
+    first = first if low is None else low
+    edges, bent = np.linspace(first, last, _count((last - first) / _LONGEST) + 1), np.ones(1, bool)
+    while bent.any():
+        length, middle = np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
+        bent = length * (slope(edges[1:] + length) - slope(edges[:-1] - length)) > 1.0
+        edges = np.sort(np.concatenate([edges, middle[bent]]))
+        _count(float(len(edges)))
+    return Piece(edges, normals.loss, lambda x: normals.log_densities(x)[1] - 0.5 * x * x - LOG_SQRT_2PI)
 
 
 @law.register
 def _(pllr: GaussianShift) -> Law:
-    mu = pllr.mu
-    return Law((Piece(_panels(-_REACH, _end(mu), _PANEL), lambda x: mu * (x - 0.5 * mu), _log_normal),), _NONE, _NONE)
+    return Law((_piece(Normals.single(pllr.mu)),))
 
 
 @law.register
-def _(pllr: LaplaceShift) -> Law:
-    mu, half = pllr.mu, math.log(0.5)
-    edges = _panels(0.0, mu, 0.75)  # sampled, L is analytic within pi/2 of the line
-    atoms = np.array([-mu, mu])
-    return Law((Piece(edges, lambda x: 2.0 * x - mu, lambda x: half - x),), atoms, half + np.minimum(-atoms, 0.0))
-
-
-@law.register
-def _(pllr: NormalMixture) -> Law:
-    shifts, weights = np.array(pllr.shifts), np.array(pllr.weights)
-    top = float(shifts.max())
-
-    def loss(x: np.ndarray) -> np.ndarray:
-        single = shifts * (x[:, None] - 0.5 * shifts)
-        small = np.abs(single).max(axis=-1) < 0.5
-        mean = (weights * np.expm1(np.clip(single, -1.0, 1.0))).sum(axis=-1)
-        return np.where(small, np.log1p(np.where(small, mean, 0.0)), special.logsumexp(single, axis=-1, b=weights))
-
-    # L is analytic within pi/(2 top) of the line.
-    return Law((Piece(_panels(-_REACH, _end(top), min(_PANEL, 1.5 / top)), loss, _log_normal),), _NONE, _NONE)
-
-
-@law.register
-def _(pllr: SampledReplacement) -> Law:
-    mu, p = pllr.mu, pllr.probability
-
-    def part(x: np.ndarray) -> np.ndarray:
-        return subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
-
-    bend = _bend(mu, p)
-    edges = _refined(_refined(_panels(-_end(mu), _end(mu), _PANEL), bend, 1.0 / mu), -bend, 1.0 / mu)
-    return Law((Piece(edges, lambda x: part(x) - part(-x), lambda x: _log_normal(x) + part(-x)),), _NONE, _NONE)
+def _(pllr: NormalPair) -> Law:
+    return Law((_piece(pllr.normals),))
 
 
 @law.register
 def _(pllr: SampledWithoutReplacement) -> Law:
     """Above mu/2 the loss of the sampled pair, its mirror image below 0 (weighted by e^L), the rest at 0."""
-    mu, p = pllr.mu, pllr.probability
-
-    def loss(x: np.ndarray) -> np.ndarray:
-        return subsampled_loss(mu * (x - 0.5 * mu), np.array(p))
-
-    edges = _refined(_panels(0.5 * mu, _end(mu), _PANEL), _bend(mu, p), 1.0 / mu)
-    below = Piece(edges, lambda x: -loss(x), lambda x: _log_normal(x) + loss(x))
-    rest = (1.0 - p) * (special.ndtr(0.5 * mu) - special.ndtr(-0.5 * mu))
-    return Law((Piece(edges, loss, _log_normal), below), np.zeros(1), np.log(np.maximum([rest], 5e-324)))
+    above = _piece(pllr.normals, 0.5 * pllr.mu)
+    return Law((above, _turned(above)), np.zeros(1), np.log(np.maximum([pllr.mass_of_zero], 5e-324)))
 
 
 @law.register
 def _(pllr: Subsampled) -> Law | None:
-    inner, p = law(pllr.inner), np.array(pllr.probability)
-    if inner is None:
+    """A sampled mixture of normal laws is another one, a sampled public coin samples its parts."""
+    p = pllr.probability
+    match pllr.inner:
+        case GaussianShift(mu=mu):
+            return Law((_piece(Normals.sampled(mu, p)),))
+        case NormalMixture(shifts=shifts, weights=weights):
+            return Law((_piece(Normals(np.array([0.0, *shifts]), np.array([1.0 - p, *(p * weight for weight in weights)]))),))
+        case Mixed(weights=weights, parts=parts):
+            return law(Mixed(weights, tuple(Subsampled(part, p) for part in parts)))
+    inner = law(pllr.inner)
+    if inner is None or (inner.pieces and not isinstance(pllr.inner, LaplaceShift)):
         return None
-    values, log_masses = subsampled_loss(inner.values, p), inner.log_masses
+    values, log_masses = subsampled_loss(inner.values, np.array(p)), inner.log_masses
     if pllr.inner.lost_mass:  # L = -inf becomes log(1 - p)
-        with np.errstate(divide="ignore"):
-            values = np.append(values, np.log1p(-p))
-            log_masses = np.append(log_masses, math.log(pllr.inner.lost_mass))
+        values = np.append(values, np.log1p(-p))
+        log_masses = np.append(log_masses, math.log(pllr.inner.lost_mass))
 
     def sampled(piece: Piece) -> Piece:
-        edges = piece.edges
-        if isinstance(pllr.inner, GaussianShift):
-            edges = _refined(edges, _bend(pllr.inner.mu, float(p)), 1.0 / pllr.inner.mu)
-        return piece._replace(edges=edges, loss=lambda x: subsampled_loss(piece.loss(x), p))
+        return piece._replace(loss=lambda x: subsampled_loss(piece.loss(x), np.array(p)))
 
     return Law(tuple(map(sampled, inner.pieces)), values, log_masses)
 
@@ -163,13 +133,11 @@ def _(pllr: Subsampled) -> Law | None:
 @law.register
 def _(pllr: Reversed) -> Law | None:
     inner = law(pllr.inner)
-    if inner is None:
-        return None
+    return inner and Law(tuple(map(_turned, inner.pieces)), -inner.values, inner.log_masses + inner.values)
 
-    def turned(piece: Piece) -> Piece:
-        return piece._replace(loss=lambda x: -piece.loss(x), log_density=lambda x: piece.log_density(x) + piece.loss(x))
 
-    return Law(tuple(map(turned, inner.pieces)), -inner.values, inner.log_masses + inner.values)
+def _turned(piece: Piece) -> Piece:
+    return piece._replace(loss=lambda x: -piece.loss(x), log_density=lambda x: piece.log_density(x) + piece.loss(x))
 
 
 @law.register
@@ -177,13 +145,10 @@ def _(pllr: Mixed) -> Law | None:
     def weighted(piece: Piece, log_weight: float) -> Piece:
         return piece._replace(log_density=lambda x: piece.log_density(x) + log_weight)
 
-    pieces: list[Piece] = []
-    values, log_masses = _NONE, _NONE
-    for weight, inner in zip(pllr.weights, pllr.parts, strict=True):
-        if weight > 0.0:
-            part = law(inner)
-            if part is None:
-                return None
-            pieces += [weighted(piece, math.log(weight)) for piece in part.pieces]
-            values, log_masses = np.append(values, part.values), np.append(log_masses, part.log_masses + math.log(weight))
-    return Law(tuple(pieces), values, log_masses)
+    parts = [(math.log(weight), law(part)) for weight, part in zip(pllr.weights, pllr.parts, strict=True) if weight > 0.0]
+    known = [(log_weight, part) for log_weight, part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return Law(tuple(weighted(piece, log_weight) for log_weight, part in known for piece in part.pieces),
+               np.concatenate([part.values for _, part in known]),
+               np.concatenate([part.log_masses + log_weight for log_weight, part in known]))

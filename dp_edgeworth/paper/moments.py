@@ -6,8 +6,8 @@ The bounds of the paper are functions of the standardised moments of every leaf 
 
 under P (X, tilt -1) and under Q (Y, tilt 0); what is infinite of L is left out and the rest normalised. |c|^p has a
 kink where L crosses its mean, and a rule that does not know it is off by 1e-2 or so. Here a law is atoms (exact) and
-pieces on which L is a monotone function of x with a known density (`loss_laws.py`): Gauss-Legendre panels, with a cut where L
-crosses its mean. tests/paper/test_moments.py compares with 30 digits.
+pieces on which L is a monotone function of x with a known density (`loss_laws.py`), cut where L crosses its mean.
+tests/paper/test_moments.py compares with 30 digits.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dp_edgeworth import validation
 from dp_edgeworth.losses.gaussian_curve import legendre
 
 Array = npt.NDArray[np.float64]
@@ -29,7 +28,6 @@ THETA = 3.995895679077886
 UNIVERSAL = 0.5410  # sup |F - Phi| for any F with mean 0 and variance 1 (one-sided Chebyshev)
 FAR = 45.0  # beyond it exp(-u^2/2) < 1e-400
 SAFETY = 1e-12
-TINY, HUGE = 1e-300, 1e300
 
 
 def silent(function: Callable[..., float]) -> Callable[..., float]:
@@ -42,17 +40,6 @@ def silent(function: Callable[..., float]) -> Callable[..., float]:
         return math.inf if math.isnan(value) else value
 
     return wrapped
-
-
-def numbers(name: str, value: Any, low: float, high: float = HUGE) -> Array:
-    """Numbers in [low, high], at least one."""
-    array = validation.array_in(name, value, low, high)
-    return array if array.size else np.array(validation.sequence(name, value))
-
-
-def one_number(name: str, value: Any, low: float, high: float = HUGE) -> np.float64:
-    """One number in [low, high]; numpy's, so that overflow is infinity and not an exception."""
-    return np.float64(validation.array_in(name, validation.number(name, value), low, high))
 
 
 def power_integral(p: int, d: float, low: float, high: float) -> float:

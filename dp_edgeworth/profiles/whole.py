@@ -68,7 +68,7 @@ def _known(pairs: PairSums, *, exact: bool) -> PairSums:
 
 
 def _allocates(pairs: PairSums) -> bool:
-    return any(isinstance(loss, RandomAllocationLoss) for pair in pairs.counts for loss in pair)
+    return RandomAllocationLoss in pairs.kinds
 
 
 def _replaced(pairs: PairSums, replacement: Callable[[Leaf], Leaf]) -> PairSums:

@@ -39,4 +39,4 @@ class AliasBound:
     def __call__(self, epsilons: np.ndarray) -> np.ndarray:
         shifts = epsilons[:, None] * self._gap
         logs = self._logs - shifts + 8.0 * EPSILON * np.abs(shifts)
-        return np.logaddexp(logs[:, self._right].min(axis=1, initial=np.inf), logs[:, self._left].min(axis=1, initial=np.inf))
+        return np.logaddexp(*(np.where(side, logs, np.inf).min(axis=1) for side in (self._right, self._left)))

@@ -158,9 +158,9 @@ class Contour(Curve):
             lower = base - base_error + np.log(np.maximum(down, 0.0))
             # A negative upper bound of a positive number can only come from an error that was not charged: then nothing is proved.
             upper = np.where(up > 0.0, base + base_error + np.log(np.maximum(up, 0.0)), np.inf)
-            best = base + np.log(np.clip(middle, np.maximum(down, 1e-300), np.maximum(up, 1e-300)))
+            best = base + np.log(np.minimum(np.maximum(middle, np.maximum(down, 1e-300)), np.maximum(up, 1e-300)))
             rate = slope / np.where(total > 0, total, 1.0)
-        return lower, np.clip(best, lower, upper), upper, np.where(total > 0, rate, -self.tilt)
+        return lower, np.minimum(np.maximum(best, lower), upper), upper, np.where(total > 0, rate, -self.tilt)
 
     def light(self, epsilon: float) -> tuple[float, float]:
         """log G, without error bounds, and d log G / d epsilon; NaN where the sum is not positive."""

@@ -30,7 +30,7 @@ class Proved:
     @classmethod
     def of(cls, lower: Any, estimate: Any, upper: Any, theorem: str) -> Proved:
         """All ends by one theorem; an estimate that is NaN or outside is moved inside."""
-        low, middle, high = (np.atleast_1d(np.asarray(part, float)) for part in (lower, estimate, upper))
+        low, middle, high = (np.array(part, float, ndmin=1) for part in (lower, estimate, upper))
         names = np.full(low.shape, theorem, dtype=object)
         return cls(low, np.minimum(np.fmax(middle, low), high), high, names, names)
 
@@ -84,6 +84,8 @@ class Proved:
 
     def falling(self, targets: np.ndarray) -> Proved:
         """The number does not rise with the targets."""
+        if len(targets) == 1:
+            return self
         order = np.argsort(targets, kind="stable")
         upper, lower = np.minimum.accumulate(self.upper[order]), np.maximum.accumulate(self.lower[order][::-1])[::-1]
         place = np.empty(len(order), int)

@@ -64,7 +64,7 @@ class Memory:
         return len(searches) > _MOST_SEARCHES
 
     def _entry(self, composition: Composition) -> tuple[list[Curve], list[int]]:
-        return self._known.setdefault((frozenset(composition.counts.items()), composition.log_tail), ([], []))
+        return self._known.setdefault(composition.identity, ([], []))
 
 
 def epsilon_bounds(directions: Sequence[Composition], deltas: np.ndarray, tolerance: float, memory: Memory | None = None) -> Proved:

@@ -50,7 +50,7 @@ def plan(place: Place, width: float, slope: float, reserve: float) -> Plan | Non
     usable = np.full(len(tilts), True) if place.complement else np.arange(len(tilts)) <= place.best + 1
     log_relative = math.log(min(max(0.01 * width * slope, _FINEST), _COARSEST)) - reserve
     free = np.array([0.0, -1.0]) if place.complement else np.zeros(1)
-    others, other_bounds = np.append(tilts, free), np.append(bounds, np.zeros(len(free)))
+    others, other_bounds = np.concatenate([tilts, free]), np.concatenate([bounds, np.zeros(len(free))])
     reach = np.maximum(other_bounds - others * place.epsilon - (place.log_g + log_relative), 0.0) + 0.7
     gap = others - tilts[:, None]
     loss = log_mgf - tilts * place.epsilon - place.log_g

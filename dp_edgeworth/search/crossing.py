@@ -15,20 +15,27 @@ from dp_edgeworth.sums.composition import Composition
 
 _UNIT = 1e-13  # relative distance of candidates from where the curve itself would put them
 _MOST_STEPS = 24
+_CLOSE, _LAST_STEP = 1e-4, 1e-6  # of log G; Newton squares what is left
 _MOST_LIGHT = 24
 _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth a bracket of their own
 
 
 def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.ndarray) -> Proved:
-    """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails."""
+    """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails.
+
+    The last step is made from the bounds themselves.
+    """
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
-    epsilons, slopes = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
+    epsilons = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
     b = curve.bounds(epsilons)
+    slopes = np.where(np.isfinite(b.slope) & (b.slope != 0.0), np.abs(b.slope), abs(curve.tilt))
     high, low = (-b.lower, -b.upper) if curve.complement else (b.upper, b.lower)
     goal = -targets if curve.complement else targets
-    unit = _UNIT * np.maximum(epsilons, 1e-2)
     with np.errstate(invalid="ignore", over="ignore"):
-        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack, goal + slack - low))
+        step = (-b.estimate if curve.complement else b.estimate) - goal
+        step = np.where(np.abs(step) < _LAST_STEP, step, 0.0)
+        epsilons, unit = np.maximum(epsilons + step / slopes, 0.0), _UNIT * np.maximum(epsilons, 1e-2)
+        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack - step, goal + slack - low + step))
         lift, drop = (np.where(np.isfinite(distance), distance, 1e-6) * 1.001 + unit for distance in (lift, drop))
     lift = np.where((epsilons == 0.0) & (lift <= 2.0 * unit), 0.0, lift)  # where the estimate is 0, 0 itself is the first candidate
     found = proved_epsilons(curve, composition, deltas, epsilons - drop, epsilons, epsilons + lift)
@@ -65,7 +72,7 @@ def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.
         return np.asarray(epsilons[right - 1] + np.log1p(share * np.expm1(epsilons[right] - epsilons[right - 1])))
 
 
-def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+def _light(curve: Curve, target: float, start: float) -> np.ndarray:
     """Newton's method for one target, without error bounds where the curve has that; halved into the bracket where G is 0 or 1."""
     epsilon, low, high = start, 0.0, math.inf
     for _ in range(_MOST_LIGHT):
@@ -82,19 +89,19 @@ def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.nd
         if not low <= new <= high:
             new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
-        if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
-            return np.array([epsilon]), np.array([abs(slope)])
+        if abs(value - target) <= _CLOSE or moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
+            return np.array([epsilon])
     return _newton(curve, np.array([target]), np.array([start]))
 
 
-def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0.
+def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Where the estimate of log G crosses the targets, eps >= 0; G falls for c > 0 and rises for c < 0.
 
     A step that leaves the bracket of the points seen so far (log G has corners on a lattice) is halved into it.
     """
     rising = curve.complement
     epsilons, moving = starts.astype(float), np.ones(len(starts), bool)
-    slopes, low, high = np.full(len(starts), abs(curve.tilt)), np.zeros(len(starts)), np.full(len(starts), math.inf)
+    low, high = np.zeros(len(starts)), np.full(len(starts), math.inf)
     for _ in range(60):
         here = epsilons[moving]
         bound = curve.bounds(here)
@@ -110,11 +117,11 @@ def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.n
         new = np.where(outside, 0.5 * (low[moving] + high[moving]), new)
         # Newton squares what is left
         still = np.abs(new - here) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(curve.tilt)), new)
-        slopes[moving], epsilons[moving] = np.abs(slope), new
+        epsilons[moving] = new
         moving[moving] = still
         if not moving.any():
             break
-    return epsilons, slopes
+    return epsilons
 
 
 def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: float) -> Proved:

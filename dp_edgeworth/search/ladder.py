@@ -24,7 +24,7 @@ _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
 _GRAIN = 2.0**52
 _SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
 _LEAST_LOG, _STEEP, _FEW_LEAVES = -700.0, 16.0, 64
-_FAR = 8.0  # guesses from here on are probed at lower tilts first
+_FAR, _REACHED_DOWN = 8.0, 16.0  # guesses from here on are probed at lower tilts first; how far down a ladder reaches
 _STEEPEST = 1e8  # times the largest loss: beyond, only the largest losses count
 
 
@@ -69,12 +69,14 @@ def place_of_delta(composition: Composition, log_g: float, *, complement: bool) 
     log_bounds = _log_bounds(rungs)
     down = np.minimum.accumulate(normal_logs(rungs))
     where = float(np.interp(-log_g, -down, np.arange(len(down))))
-    epsilon = max(float(np.interp(where, np.arange(len(down)), rungs.mean)), 0.0)
-    best = round(where) if complement else int(((log_bounds - log_g) / rungs.tilts).argmin())
+    at, share = min(int(where), len(down) - 2), where - min(int(where), len(down) - 2)
+    epsilon, slope = (float(part[at] + share * (part[at + 1] - part[at])) for part in (rungs.mean, rungs.tilts))
+    best, epsilon = round(where), max(epsilon, 0.0)
     if not complement:
-        epsilon = min(epsilon, max(float(((log_bounds - log_g) / rungs.tilts).min()), 0.0))
-    slope = abs(float(np.interp(where, np.arange(len(down)), rungs.tilts)))
-    return Place(composition, rungs, log_bounds, best, epsilon, log_g, slope)
+        ends = (log_bounds - log_g) / rungs.tilts
+        best = int(ends.argmin())
+        epsilon = min(epsilon, max(float(ends[best]), 0.0))
+    return Place(composition, rungs, log_bounds, best, epsilon, log_g, abs(slope))
 
 
 def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
@@ -84,7 +86,10 @@ def place_at_epsilon(composition: Composition, epsilon: float) -> Place | None:
     if not (1e-290 < variance < 1e290 and math.isfinite(mean)):
         return None
     spread, complement = math.sqrt(variance), epsilon < mean
-    first = min(max((mean - epsilon) / variance, 1e-3 / (1.0 + spread)), 1e3) if complement else max(epsilon - mean, spread) / variance
+    if complement:
+        first = min(max((mean - epsilon) / variance, 1e-3 / (1.0 + spread)), 1e3)
+    else:
+        first = _lowered(composition, max(epsilon - mean, spread) / variance, epsilon)
 
     def move(rungs: Rungs) -> int:
         means = rungs.mean if complement else rungs.mean - np.log1p(1.0 / rungs.tilts)
@@ -155,6 +160,22 @@ def _probed(composition: Composition, first: float, log_g: float) -> float:
     at = int(logs[1] > 0.0)
     guess = float(np.sqrt(probes[at] ** 2 + 2.0 * np.maximum(logs[at], 0.0) / rungs.variance[at]))
     return min(guess, first if at else float(probes[1])) if guess > 0.0 else first
+
+
+def _lowered(composition: Composition, first: float, epsilon: float) -> float:
+    """The guess `first` of the tilt whose law has its mean at epsilon, or a lower one where rare large losses get it there earlier.
+
+    Bracketed from below: rules for steep tilts are dear.
+    """
+    low = 1.0 / max(epsilon, 1e-280)
+    while first > max(_FAR, _REACHED_DOWN * low):
+        probe = 2.0 ** round(0.5 * (math.log2(first) + math.log2(low)))
+        try:
+            beyond = float(composition.rungs(np.array([probe])).mean[0]) > epsilon
+        except RuleTooLargeError:
+            beyond = True
+        low, first = (low, probe) if beyond else (probe, first)
+    return first
 
 
 def _moved_ladder(composition: Composition, first: float, complement: bool,

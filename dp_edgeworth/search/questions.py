@@ -116,7 +116,7 @@ class Question(abc.ABC):
 
     def open(self, found: Proved, floor: np.ndarray, times: float = 1.0) -> np.ndarray:
         """Targets that are neither narrow nor below what another direction has reached."""
-        return np.flatnonzero(~(self.narrow(found, times) | (found.upper <= floor)))
+        return (~(self.narrow(found, times) | (found.upper <= floor))).nonzero()[0]
 
     def worthy(self, found: Proved, floor: np.ndarray, times: float = 1.0) -> np.ndarray:
         """Those that are worth more than what others bring with them: of many not those of the tiniest deltas."""
@@ -144,7 +144,7 @@ class EpsilonOf(Question):
     def narrow(self, found: Proved, times: float = 1.0) -> np.ndarray:
         """A lower end of 0 is one only where the upper end is (nearly) 0, too."""
         close = found.upper <= found.lower + times * self.tolerance * np.maximum(1.0, found.lower)
-        return (close & ((found.lower > 0.0) | (found.upper <= _WIDE * self.tolerance))) | (found.lower == np.inf)
+        return np.asarray(close & ((found.lower > 0.0) | (found.upper <= _WIDE * self.tolerance)))
 
     def complement(self, composition: Composition, number: int) -> bool:
         return bool(self.targets[number] > _LARGE_DELTA)
@@ -179,6 +179,8 @@ class EpsilonOf(Question):
         most = float(found.upper[numbers].max())
         if isinstance(curve, RoundedLattice) and len(numbers) > _FEW_TARGETS and most / curve.below.step < _MOST_KNOTS:
             return tabled(curve, composition, deltas, most)
+        if len(deltas) == 1 and number is None:
+            return near(curve, composition, deltas, np.array([start]))
         own = deltas if number is None else self.targets[[number]]
         logs, middle = (log_targets(composition, part, complement=curve.complement, whole=curve.whole).logs for part in (deltas, own))
         with np.errstate(invalid="ignore", over="ignore"):

@@ -21,6 +21,7 @@ from dp_edgeworth.losses.rules import EPSILON, Demand, Rule
 # Rules are built for at most this many nodes at a time, which bounds the memory of a long ledger.
 _BLOCK_NODES = 400_000
 _BLOCK_MEMBERS = 2_048
+_AT_ONCE = 200_000  # exponentials: what a cache holds
 # Units in the last place lost by a weighted sum over one row: numpy adds contiguous rows in pairs, in blocks of 128 with eight
 # accumulators, so at most 16 + log2(nodes / 128) additions touch a term; the rest is for its factors.
 _SUM_ERROR = 64.0
@@ -28,16 +29,17 @@ _SUM_ERROR = 64.0
 COUNT_ERROR = 16.0
 
 
-def psi(t: np.ndarray) -> np.ndarray:
-    """e^t - 1 - t, to relative accuracy."""
-    small = np.clip(t, -0.5, 0.5)
-    series = np.ones_like(small)
-    for k in range(15, 2, -1):
+_PSI_SERIES = [1.0 / math.factorial(k) for k in range(15, 1, -1)]  # of psi(t) / t^2
+
+
+def psi(t: np.ndarray, growth: np.ndarray) -> np.ndarray:
+    """e^t - 1 - t, to relative accuracy; `growth` is e^t - 1."""
+    small = np.minimum(np.maximum(t, -0.5), 0.5)
+    series = np.full(small.shape, _PSI_SERIES[0])
+    for coefficient in _PSI_SERIES[1:]:
         series *= small
-        series /= k
-        series += 1.0
-    with np.errstate(over="ignore"):
-        return np.where(np.abs(t) < 0.5, 0.5 * small * small * series, np.expm1(t) - t)
+        series += coefficient
+    return np.where(small == t, small * small * series, growth - t)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +59,19 @@ class Block:
 
     @functools.cached_property
     def psi_values(self) -> np.ndarray:
-        """sum_q w_q psi(v_q), with w e^v formed in logarithms where v is large."""
-        large = self.rule.values > 1.0
-        bend = np.exp(np.where(large, self.rule.log_weights + self.rule.values, -np.inf))
-        rest = psi(np.where(large, 0.0, self.rule.values))
-        return np.where(large, bend - self.weights * (1.0 + self.rule.values), self.weights * rest).sum(axis=1)
+        """sum_q w_q psi(v_q)."""
+        return self._bent(self.rule.values, self.rule.log_weights + self.rule.values)[1]
+
+    def _bent(self, exponents: np.ndarray, joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """w_q (e^t - 1) at exponents t, where joint = log w_q + t is at most 3, and sum_q w_q psi(t); from e^joint where t is large."""
+        moderate = np.minimum(exponents, 1.0)
+        growth = np.expm1(moderate)
+        gained, bends = self.weights * growth, self.weights * psi(moderate, growth)
+        large = exponents > 1.0
+        if large.any():
+            gained = np.where(large, np.exp(np.minimum(joint, 3.0)) - self.weights, gained)
+            bends = np.where(large, gained - self.weights * exponents, bends)
+        return gained, bends.sum(axis=-1)
 
     def cgf(self, tilts: np.ndarray) -> np.ndarray:
         """Sums over the leaves of log-MGF, mean, variance and rounding bound of the log-MGF, one column per tilt.
@@ -71,13 +81,15 @@ class Block:
         mean size of an exponent |log w| + |s L| is at most |K| + log n + 2 |s| sqrt(E L^2). See `transforms` for the rounding of s.
         """
         values, log_weights = self.rule.values, self.rule.log_weights
-        chunk, terms = max(1, _BLOCK_NODES // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
+        chunk, terms = max(1, _AT_ONCE // values.size), _SUM_ERROR + 4.0 * math.log(values.shape[1])
         columns = []
         for start in range(0, len(tilts), chunk):
             exponents = tilts[start:start + chunk, None] + 1.0
-            joint = exponents[..., None] * values + log_weights
-            peak = joint.max(axis=2, keepdims=True)
-            weights = np.exp(joint - peak)
+            weights = exponents[..., None] * values
+            weights += log_weights
+            peak = weights.max(axis=2, keepdims=True)
+            weights -= peak
+            np.exp(weights, out=weights)
             total = weights.sum(axis=2)
             mean = np.einsum("tmn,mn->tm", weights, values) / total
             square = np.einsum("tmn,mn->tm", weights, values * values) / total
@@ -85,7 +97,7 @@ class Block:
             off = _units_off(tilts[start:start + chunk, None], exponents)
             rounding = terms + (4.0 + COUNT_ERROR) * np.abs(log_mgf) + (8.0 * np.abs(exponents) + 4.0 * off) * np.sqrt(square)
             columns.append(self.total(np.array([log_mgf, mean, np.maximum(square - mean * mean, 0.0), EPSILON * rounding])))
-        return np.concatenate(columns, axis=1)
+        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
 
     def accurate_cgf(self, tilts: np.ndarray) -> np.ndarray:
         """The same with the control variate, for huge counts."""
@@ -109,10 +121,9 @@ class Block:
         total = relative.sum(axis=-1)
         weights = relative / total[..., None]
         # An exponent of size t is rounded by about t units in the last place, and so is its exponential.
-        used = weights > 0
-        off = _units_off(tilts[:, None], s)[..., None] * np.abs(rule.values)
-        sizes = np.where(used, np.abs(np.where(used, rule.log_weights, 0.0)) + np.abs(exponents) + off, 0.0)
-        blurred = weights * sizes
+        sizes = np.abs(rule.values)
+        off = _units_off(tilts[:, None], s)[..., None] * sizes
+        blurred = weights * (np.abs(np.maximum(rule.log_weights, -1e300)) + np.abs(exponents) + off)  # padding has log-weight -inf
         mean = (weights * rule.values).sum(axis=-1)
         near, log_mgf, mean, scale = self._refined(s, exponents, joint, peak, np.log(total) + peak, mean)
         exponent_error = np.where(near[..., None] & (exponents < 1.0), weights * off, blurred).sum(axis=-1)
@@ -120,17 +131,13 @@ class Block:
         # The last term is for the sum over the leaves.
         rounding = EPSILON * (_SUM_ERROR * scale + 4.0 * exponent_error + COUNT_ERROR * np.abs(log_mgf))
         return Transform(log_mgf, weights, mean, variance, rounding, 4.0 * blurred.sum(axis=-1),
-                         4.0 * (blurred * np.abs(rule.values)).sum(axis=-1))
+                         4.0 * (blurred * sizes).sum(axis=-1))
 
     def _refined(self, s: np.ndarray, exponents: np.ndarray, joint: np.ndarray, peak: np.ndarray, log_mgf: np.ndarray,
                  mean: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Where the control variate of the module's header is used, log-MGF and mean with it, and the size of what it adds up."""
         rule = self.rule
-        # sum w psi(s v), from the exponentials already at hand where they are large
-        moderate = np.minimum(exponents, 1.0)
-        gained = np.where(exponents < 1.0, self.weights * np.expm1(moderate),
-                          np.exp(np.minimum(joint, 3.0)) - self.weights)
-        bends = np.where(exponents < 1.0, self.weights * psi(moderate), gained - self.weights * exponents).sum(axis=-1)
+        gained, bends = self._bent(exponents, joint)
         lost, infinite = np.array([rule.lost, rule.infinite]) + (0.0 if rule.missing is None else rule.missing)
         shift = -lost + s * (lost - infinite)
         small = bends - s * self.psi_values + shift

@@ -33,7 +33,7 @@ _LAMBDA, _SPREAD = 0.2145, 13
 _FFT_ERROR = 2.0e-14  # both terms above are below 4e-15 each; the rest is rounding of the transform
 _LONG = 400_000  # nodes times frequencies of one leaf beyond which its FFT is faster than a product of matrices
 _CHUNK = 64  # nodes whose terms one product of matrices adds up: 2 of them each, in any order
-_AT_ONCE = 1_000_000  # exponentials in memory
+_AT_ONCE = 100_000  # exponentials in memory: what a cache holds
 _STILL, _STILL_ORDER = 3.0, 34  # 3^35 / 35! is below 1e-23
 
 
@@ -97,14 +97,17 @@ def _products(values: np.ndarray, weights: np.ndarray, step: float, last: int) -
             product = np.matmul(moved[..., here], near[..., here].swapaxes(-1, -2))
             total += product
         parts.append((total + plain[..., None]).reshape(*total.shape[:-2], -1)[..., :last + 1])
-    return np.moveaxis(np.concatenate(parts, axis=-2), -1, 0)
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+    return whole.transpose(whole.ndim - 1, *range(whole.ndim - 1))
 
 
 def _turned(values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^{i y v} - 1 = -2 sin^2(y v / 2) + 2 i sin(y v / 2) cos(y v / 2), to relative accuracy; shape (members, frequencies, nodes)."""
-    half = 0.5 * y[:, None] * values[:, None, :]
-    sine, cosine = np.sin(half), np.cos(half)
-    return 2.0 * sine * (1j * cosine - sine)
+    """e^{i y v} - 1 = 2 u (i - u) / (1 + u^2), u = tan(y v / 2), to relative accuracy; shape (members, frequencies, nodes)."""
+    u = np.tan(0.5 * y[:, None] * values[:, None, :])
+    result = np.empty(u.shape, complex)
+    result.imag = 2.0 * u / (1.0 + u * u)
+    result.real = -u * result.imag
+    return result
 
 
 def _non_uniform_fft(values: np.ndarray, weights: np.ndarray, step: float, last: int) -> tuple[np.ndarray, float]:

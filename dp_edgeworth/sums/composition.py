@@ -13,13 +13,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dp_edgeworth.losses.bracket import Bracket, folded, members
 from dp_edgeworth.losses.lattice_spacing import common_spacing
-from dp_edgeworth.losses.operations import reverse
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import EPSILON, Demand
 from dp_edgeworth.sums.blocks import Block, blocks, grouped
@@ -48,34 +48,35 @@ class Composition:
     Args:
       counts: how often each leaf occurs, of brackets the pairs above them; or sums over pairs that are shared with others.
       log_tail: log of the Q-mass of the largest losses that may be left out of every PLLR, see `truncated`.
-      mirrored: every PLLR of this direction is the reverse of the one in `counts`.
       paired: the direction that is the mirror image of this one will be asked for, too.
+      reflected: that direction, asked before; K of this one is read off its sums.
       below: a composition with at most the true loss, where it does not follow from the leaves.
     """
 
-    def __init__(self, counts: Mapping[Any, int] | LossSums, log_tail: float = -math.inf, *, mirrored: bool = False,
-                 paired: bool = False, below: Composition | None = None):
+    def __init__(self, counts: Mapping[Any, int] | LossSums, log_tail: float = -math.inf, *, paired: bool = False,
+                 reflected: Composition | None = None, below: Composition | None = None):
         if not isinstance(counts, LossSums):
             if below is None and any(isinstance(leaf, Bracket) for leaf in counts):
                 below = Composition(members(counts))
             counts = LossSums(folded(counts))
-        self.sums = counts
-        self.log_tail, self.mirrored, self.paired = log_tail, mirrored, paired
+        self._own: LossSums = counts
+        self.sums: LossSums = reflected.sums if reflected else counts
+        self.log_tail, self.paired, self.reflected, self.mirrored = log_tail, paired, reflected, reflected is not None
         self.dominated = below or self
         self.total = float(self.sums.total)
         self._cache: tuple[Demand, list[Block]] | None = None
         self._rungs: dict[bytes, Rungs] = {}
         self._line: tuple[tuple[float, float, int], Spectral] | None = None  # the last one, which is asked for twice
 
-    @functools.cached_property
+    @property
     def counts(self) -> dict[Pllr, int]:
         """How often each PLLR of this direction occurs, in the order in which they came."""
-        return {reverse(pllr): count for pllr, count in self.sums.counts.items()} if self.mirrored else self.sums.counts
+        return self._own.counts
 
     @functools.cached_property
-    def reflected(self) -> Composition | None:
-        """Of a mirrored direction the other one, from the same sums."""
-        return Composition(self.sums, self.log_tail, paired=self.paired) if self.mirrored else None
+    def identity(self) -> tuple[frozenset[tuple[Pllr, int]], float]:
+        """What theorems about it depend on."""
+        return frozenset(self.counts.items()), self.log_tail
 
     @functools.cached_property
     def _grouped(self):  # type: ignore[no-untyped-def]
@@ -89,7 +90,7 @@ class Composition:
     @property
     def is_gaussian(self) -> bool:
         """All leaves are unsampled Gaussians."""
-        return not self._grouped[1]
+        return self.sums.all_gaussian
 
     @property
     def leaf_count(self) -> int:
@@ -98,20 +99,31 @@ class Composition:
     @functools.cached_property
     def log_finite(self) -> float:
         """log of the Q-mass of finite losses."""
-        return math.fsum(count * _log1m(pllr.infinite_mass) for pllr, count in self.counts.items() if pllr.infinite_mass)
+        return self._log_product("infinite_mass")
 
     @functools.cached_property
     def log_kept(self) -> float:
         """log of the P-mass of finite losses."""
-        return math.fsum(count * _log1m(pllr.lost_mass) for pllr, count in self.counts.items() if pllr.lost_mass)
+        return self._log_product("lost_mass")
+
+    def _log_product(self, mass: str) -> float:
+        """Of 1 less a mass of every leaf."""
+        masses = self._own.each(mass)
+        return math.fsum(map(mul, self.counts.values(), map(_log1m, masses))) if any(masses) else 0.0
 
     @functools.cached_property
     def supremum(self) -> float:
-        return _total([count * pllr.supremum for pllr, count in self.counts.items()])
+        return self._total("supremum")
 
     @functools.cached_property
     def finite_supremum(self) -> float:
-        return _total([count * pllr.finite_supremum for pllr, count in self.counts.items()])
+        return self._total("finite_supremum")
+
+    def _total(self, bound: str) -> float:
+        """Sum of upper bounds of all leaves, of which some may be infinite."""
+        bounds = self._own.each(bound)
+        endless = [end for end in (math.inf, -math.inf) if end in bounds]
+        return endless[0] if endless else math.fsum(map(mul, self.counts.values(), bounds))
 
     @functools.cached_property
     def largest_loss(self) -> float:
@@ -138,7 +150,7 @@ class Composition:
     @property
     def supremum_error(self) -> float:
         """Bound of the relative rounding error of the largest losses, which are sums of positive numbers."""
-        return max((pllr.supremum_error for pllr in self.counts), default=4e-15)
+        return max(self._own.each("supremum_error"), default=4e-15)
 
     @property
     def atomic(self) -> bool:
@@ -148,7 +160,7 @@ class Composition:
     @property
     def has_tail(self) -> bool:
         """Whether there are large losses that `truncated` can leave out."""
-        return any(pllr.has_tail for pllr in self.counts)
+        return any(self._own.each("has_tail"))
 
     @property
     def log_dropped(self) -> float:
@@ -267,11 +279,6 @@ def rule_error(tilts: np.ndarray) -> np.ndarray:
     and 1.
     """
     return 1e-17 * (2.0 + np.abs(tilts))
-
-
-def _total(suprema: Sequence[float]) -> float:
-    """Sum of upper bounds, of which some may be infinite."""
-    return math.inf if math.inf in suprema else math.fsum(suprema) if -math.inf not in suprema else -math.inf
 
 
 def _log1m(mass: float) -> float:

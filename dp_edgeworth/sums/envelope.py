@@ -30,7 +30,7 @@ def nested_uniforms(block: Block, log_mgfs: np.ndarray, tilts: np.ndarray) -> np
     if rule.edges is None or rule.cell_log_density is None:
         return np.zeros((len(tilts), len(LENGTHS)))
     exponents = (tilts[:, None, None] + 1.0) * rule.edges
-    lengths = np.abs(np.diff(rule.edges, axis=1))
+    lengths = np.abs(rule.edges[:, 1:] - rule.edges[:, :-1])
     floor = np.minimum(exponents[..., :-1], exponents[..., 1:]) + rule.cell_log_density - log_mgfs[..., None]
     floor = np.where(lengths > 1e-200, np.minimum(floor, 460.0), -np.inf)  # spikes beyond all scales are not needed
     # The peak is searched where a cell carries mass, so that a spike of no mass does not take it.
@@ -79,7 +79,8 @@ class Envelope:
     def exponent(self, y: np.ndarray | float) -> np.ndarray:
         """The sum of the header, rounded down."""
         y = np.asarray(y, float)
-        spread = (self.masses * (1.0 - sup_sinc(0.5 * y[..., None] * LENGTHS))).sum(axis=-1)
+        used = self.masses.nonzero()[0]
+        spread = (self.masses[used] * (1.0 - sup_sinc(0.5 * y[..., None] * LENGTHS[used]))).sum(axis=-1)
         return spread * (1.0 - 1e-9) + 0.5 * self.variance * y * y
 
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -175,6 +176,7 @@ class LossSums:
         self._gaussians = {loss: count for loss, count in self.counts.items() if loss.gaussian_variance is not None}
         self._read = 0  # generations that some tally may have seen, and that must not change any more
         self._tallies: dict[Sum, _Tally] = {}
+        self._each: dict[str, list[Any]] = {}
 
     def add(self, loss: Pllr, count: int) -> None:
         self.counts[loss] = self.counts.get(loss, 0) + count
@@ -185,6 +187,18 @@ class LossSums:
             self._generations.append({})
         new = self._generations[-1]
         new[loss] = new.get(loss, 0) + count
+
+    def each(self, name: str) -> list[Any]:
+        """A property of every loss, in the order of `counts`; looked up for new ones only."""
+        known = self._each.setdefault(name, [])
+        if len(known) < len(self.counts):
+            known += [getattr(loss, name) for loss in itertools.islice(self.counts, len(known), None)]
+        return known
+
+    @property
+    def all_gaussian(self) -> bool:
+        """Whether there are unsampled Gaussians only."""
+        return len(self._gaussians) == len(self.counts)
 
     @property
     def gaussian_variance(self) -> float:

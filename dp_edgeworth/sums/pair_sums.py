@@ -27,11 +27,13 @@ class PairSums:
         # Pairs whose directions differ; pairs whose directions are no mirror images; those of brackets.
         self._asymmetric = self._unlike = self._brackets = 0
         self.has_classes = False  # leaves whose event allows many mechanisms
+        self.kinds: set[type] = set()  # of leaves
 
     def add(self, remove: Leaf, add: Leaf, count: int) -> None:
         pair = remove, add
         if pair not in self.counts:
             brackets = [leaf for leaf in pair if isinstance(leaf, Bracket)]
+            self.kinds.update(map(type, pair))
             self._asymmetric += remove != add
             self._unlike += not _mirrored(remove, add)
             self._brackets += bool(brackets)
@@ -55,7 +57,8 @@ class PairSums:
             return [Composition(remove)]
         if self._unlike:
             return [Composition(remove), Composition(add)]
-        return [Composition(remove, paired=True), Composition(remove, mirrored=True, paired=True)]
+        first = Composition(remove, paired=True)
+        return [first, Composition(add, paired=True, reflected=first)]
 
     def tables(self) -> list[dict[Leaf, int]]:
         """How often each leaf occurs, by direction, in an order of their own; a single table where both are the same."""

@@ -231,5 +231,7 @@ def test_many_deficits(count, delta):
         return (unit / mp.pi * mp.quad(integrand, mp.linspace(0, 14, 8))).real
 
     found = interval(dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(0.001), count), delta)
-    assert exact_delta(found.upper) <= delta <= exact_delta(found.lower)
+    # Delta falls, so it is larger still at a lower end further than 20 deviations below the mean, where the integral cancels.
+    start = 999.0 * count - 20.0 * math.sqrt(3.0 * count)
+    assert exact_delta(found.upper) <= delta <= exact_delta(max(found.lower, start)) <= 1.0 + 1e-9
     assert found.upper > 100 or found.upper - found.lower <= 1e-9 * found.lower

@@ -1,8 +1,10 @@
 """The HTML report: what is on it, that it needs nothing else, and that a real browser shows and prints it."""
 
+import html
 import html.parser
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -10,7 +12,8 @@ import dp_accounting as dpa
 import pytest
 
 import dp_edgeworth
-from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth import EdgeworthIntervalAccountant, cli
+from dp_edgeworth.events.description import rounded_down, rounded_up
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TRAINING = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(0.8)), 10_000)
@@ -65,6 +68,21 @@ def test_relation_of_the_accountant_and_strange_names(tmp_path):
 def test_extremes_have_a_page_too(accountant):
     page = dp_edgeworth.html_report(accountant)
     assert accountant.statement(target_delta=1e-5).claim.split(",")[0] in page.replace("&#x27;", "'")
+
+
+@pytest.mark.parametrize("accountant", [
+    EdgeworthIntervalAccountant(RO).compose(TRAINING), EdgeworthIntervalAccountant(tolerance=1e-3).compose(TRAINING),
+    EdgeworthIntervalAccountant(bound="adaptive", order=2).compose(TRAINING)], ids=["relation", "tolerance", "another bound"])
+def test_what_the_page_says_about_checking_it_gives_the_same_interval_and_hash(accountant, tmp_path, monkeypatch, capsys):
+    """The command and the document are taken from the page, whatever the accountant's settings."""
+    command, *_, document = [html.unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", accountant.report(None), re.DOTALL)]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "event.json").write_text(document, encoding="utf-8")
+    assert cli.main(shlex.split(command)[1:]) == 0
+    told = capsys.readouterr().out
+    statement = accountant.statement(target_delta=1e-5)
+    assert statement.provenance.event_sha256 in told and statement.claim in told
+    assert f"{rounded_down(statement.interval.lower, 10)} <= epsilon <= {rounded_up(statement.interval.upper, 10)}" in told
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cases import GOLDEN
 
 from dp_edgeworth import checker
 
-FLOATS = ("c", "step", "low", "high", "reach", "digits", "tau", "split", "turn", "blur", "calm")
+FLOATS = ("c", "step", "low", "high", "reach", "digits", "tau", "split", "turn", "calm")
 
 
 class Truth(NamedTuple):
@@ -105,8 +105,7 @@ def _shake(hint: dict[str, Any], generator: random.Random) -> None:
     if generator.random() < 0.2 and "step" in hint:
         hint["rare"], hint["split"], hint["calm"] = True, 10 ** generator.uniform(-3, 1), 10 ** generator.uniform(-1, 1)
         hint.pop("cells", None)
-    for name in ("below", "lattice"):
-        if generator.random() < 0.1:
-            hint[name] = not hint.get(name, False)
+    if generator.random() < 0.1:
+        hint["below"] = not hint.get("below", False)
     if "last" in hint:
         hint["last"] = min(hint["last"], 3000)

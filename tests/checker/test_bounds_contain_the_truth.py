@@ -10,11 +10,12 @@ import dp_accounting as dpa
 import mpmath as mp
 import pytest
 from flint import acb, arb
+from lines import lively_pieces, transform_of
 
 from comparisons import exact
 from dp_edgeworth.checker import contour, decay, laws, pairs
 from dp_edgeworth.checker.balls import ball, working_bits
-from dp_edgeworth.checker.transforms import Transform, validated
+from dp_edgeworth.checker.transforms import finite, validated
 
 EVENT = {
     "type": "SelfComposedDpEvent",
@@ -37,7 +38,7 @@ def exact_delta(epsilon=2.0):
 def bounds(**hints):
     with working_bits(128):
         leaves = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
-        low, high = contour.delta_bounds(leaves, validated({**FINE, **hints}), [arb(2)], lambda text: None)[0]
+        low, high = contour.delta_bounds(leaves, validated({**FINE, **hints}), [arb(2)])[0]
         return float(low), float(high)
 
 
@@ -76,7 +77,7 @@ def test_chernoff_has_its_tail():
         leaves = pairs.composition(EVENT, "ADD_OR_REMOVE_ONE")
         for reach, c in ((9.0, 2.0), (1.0, 8.0)):
             line = validated({**FINE, "last": 0, "c": c, "high": 2 * c, "reach": reach})
-            assert float(contour.delta_bounds(leaves, line, [arb(2)], lambda text: None)[0][1]) >= exact_delta()
+            assert float(contour.delta_bounds(leaves, line, [arb(2)])[0][1]) >= exact_delta()
 
 
 def inside(low, value, high):
@@ -100,7 +101,7 @@ def test_a_coarse_rule_knows_its_error(nodes):
     """A few nodes on wide panels: the sum alone is wrong in the 6th digit, the ball contains the integral."""
     with working_bits(128), mp.workdps(30):
         line = validated({**FINE, "step": 1.0, "last": 2, "reach": 10.0, "nodes": nodes, "digits": 8.0})
-        transform = Transform(sampled(), line, ball(line.step))
+        transform = transform_of(sampled(), line, -0.5)
         for tilt in (1.5, -0.5):
             assert transform.real(tilt).contains(arb(mp.nstr(moment(mp.mpf(tilt) + 1, low=-10, high=11), 25)))
         for j, value in enumerate(transform.values()):
@@ -117,8 +118,8 @@ def test_the_lively_part_is_below_its_bound(direction, below, reach):
         leaf, split = sampled(direction), 0.1 if direction == "remove" else 0.2
         for y in (2.0, 10.0, 40.0):
             line = validated({**FINE, "reach": reach, "split": split, "below": below, "turn": 0.8, "step": y, "last": 1})
-            part = Transform(leaf, line, ball(y)).parts[0]
-            bound = float(decay.lively(part, 0.8, arb(2.5), ball(y)))
+            (part,) = lively_pieces(leaf, line)
+            bound = float(decay.lively(part, 0.8, arb(2.5), ball(y), line.progress))
             for v in (y, 1.3 * y, 3.0 * y):
                 assert lively(part, direction, v) <= bound
 
@@ -130,7 +131,7 @@ def lively(part, direction, v):
 
     def integrand(x, analytic):
         ratio = ball(0.7) + ball(0.3) * (sign * x - arb(1) / 2).exp()
-        weight = (part.window.side * (part.window.centre - x) / part.window.width / arb(2).sqrt()).erfc() / 2
+        weight = ((part.step[0] - x) / part.step[1] / arb(2).sqrt()).erfc() / 2
         return (-x * x / 2).exp() / (2 * arb.pi()).sqrt() * ratio.pow(power, analytic) * weight
 
     return float(abs(acb.integral(integrand, acb(part.low), acb(part.high), rel_tol=arb("1e-12"), abs_tol=arb("1e-22"))).lower())
@@ -143,11 +144,12 @@ def test_cells_bound_the_transform(direction, cells):
         leaf = sampled(direction)
         for y in (0.5, 2.0, 6.0, 20.0):
             line = validated({**FINE, "step": y, "last": 1, "cells": cells})
-            transform = Transform(leaf, line, ball(y))
-            top, bound = transform.real(line.c), decay.bound(transform)
+            pieces = finite(leaf, line)[0].pieces
+            top = transform_of(leaf, line).real(line.c)
+            bound = (top - sum((decay.spread(piece, cells, arb(2.5), ball(y), line.progress) for piece in pieces), arb(0))).upper()
             assert bound < top
             for v in (y, 1.1 * y, 2.0 * y, 5.0 * y):
-                one = Transform(leaf, validated({**FINE, "step": v, "last": 1}), ball(v)).values()[1]
+                one = transform_of(leaf, validated({**FINE, "step": v, "last": 1})).values()[1]
                 assert one.abs_lower() <= bound
 
 
@@ -157,19 +159,18 @@ def test_the_supremum_of_sinc():
         assert float(decay.sinc_sup(ball(u))) >= top
 
 
-def on_a_lattice(leaf, count, epsilon, hint):
-    line = validated({"lattice": True, **hint})
-    return contour.delta_bounds([(leaf, count)], line, [ball(epsilon)], lambda text: None)[0]
+def of_atoms(leaf, count, epsilon, hint):
+    return contour.delta_bounds([(leaf, count)], validated(hint), [ball(epsilon)])[0]
 
 
-@pytest.mark.parametrize("points", [4, 8, 12, 60])
+@pytest.mark.parametrize("step", [1.0, 0.5, 0.25, 0.02])
 @pytest.mark.parametrize("c", [0.05, 0.5, 2.0])
-def test_a_lattice_knows_its_aliases(points, c):
+def test_atoms_are_smoothed_and_know_their_aliases(step, c):
     """Randomised response, eight times: the multinomial sum in exact order."""
     event = {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 3}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "REPLACE_ONE")
-        low, high = on_a_lattice(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "last": points // 2})
+        low, high = of_atoms(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "tau": 0.05, "step": step, "last": int(250 / step)})
         own, other = mp.mpf(2) / 3, mp.mpf(1) / 6
         loss, total = mp.log(4), mp.mpf(0)
         for i in range(9):
@@ -177,7 +178,7 @@ def test_a_lattice_knows_its_aliases(points, c):
                 mass = mp.factorial(8) / mp.factorial(i) / mp.factorial(j) / mp.factorial(8 - i - j) * own**i * other ** (8 - i)
                 total += mass * max(0, 1 - mp.exp(1 - (i - j) * loss))
         assert inside(low, total, high)
-        assert points < 60 or c < 0.1 or float(high) - float(low) < 1e-6
+        assert step > 0.02 or c < 0.1 or float(high) - float(low) < 1e-6
 
 
 def test_infinite_masses_are_added_to_both_ends():
@@ -185,7 +186,7 @@ def test_infinite_masses_are_added_to_both_ends():
     event = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.25}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "ADD_OR_REMOVE_ONE")
-        low, high = on_a_lattice(leaf, 2, 0.05, {"c": 2.0, "high": 5.0, "last": 200})
+        low, high = of_atoms(leaf, 2, 0.05, {"c": 2.0, "high": 5.0, "tau": 0.005, "step": 0.5, "last": 4000})
         up = mp.exp(mp.mpf(0.1)) / (1 + mp.exp(mp.mpf(0.1)))
         wanted = 1 - mp.mpf(9) / 16 + mp.mpf(9) / 16 * up**2 * (1 - mp.exp(mp.mpf(0.05) - mp.mpf(0.2)))
         assert inside(low, wanted, high) and float(high) < float(low) + 1e-9
@@ -244,11 +245,11 @@ def _integral(piece, epsilon):
 def test_what_is_cut_off_is_counted_on_both_sides(reach):
     """Q = 0.7 N(0, 1) + 0.3 N(1, 1) outside the ends of the rule."""
     with working_bits(128), mp.workdps(30):
-        part = Transform(sampled(), validated({**FINE, "reach": reach}), ball(0.2)).parts[0]
-        low, high = mp.mpf(float(part.low)), mp.mpf(float(part.high))
+        leaf, missing = finite(sampled(), validated({**FINE, "reach": reach}))
+        low, high = mp.mpf(float(leaf.pieces[0].low)), mp.mpf(float(leaf.pieces[0].high))
         parts = [(mp.mpf(0.3), 1), (1 - mp.mpf(0.3), 0)]
         wanted = mp.fsum(w * (mp.ncdf(low - shift) + mp.ncdf(shift - high)) for w, shift in parts)
-        assert abs(part.missing - arb(mp.nstr(wanted, 28))) < arb("1e-25")
+        assert abs(missing - arb(mp.nstr(wanted, 28))) < arb("1e-25")
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

@@ -121,12 +121,10 @@ BAD = [None, True, "1", [], {}, -1.0, 0.0, 1e300, -1e300, 1e-300, 10**30, -5, 0]
         "tau",
         "split",
         "turn",
-        "blur",
         "below",
         "rare",
         "calm",
         "cells",
-        "lattice",
         "unknown",
     ],
 )

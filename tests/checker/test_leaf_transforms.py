@@ -3,10 +3,11 @@
 import mpmath as mp
 import pytest
 from flint import arb
+from lines import transform_of
 
 from dp_edgeworth.checker import pairs
-from dp_edgeworth.checker.balls import ball, working_bits
-from dp_edgeworth.checker.transforms import Transform, validated
+from dp_edgeworth.checker.balls import working_bits
+from dp_edgeworth.checker.transforms import validated
 
 mp.mp.dps = 40  # the parameters below are made when this file is imported
 AR, RO, RS = "ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"
@@ -200,7 +201,7 @@ def test_transform_in_thirty_digits(name, direction):
     with mp.workdps(40), working_bits(192):
         leaf = pairs.leaf_of(event, relation)
         leaf = leaf if direction == "remove" else leaf.reversed()
-        transform = Transform(leaf, LINE, ball(LINE.step))
+        transform = transform_of(leaf, LINE)
         for j, value in list(enumerate(transform.values()))[::8]:
             s = mp.mpc(LINE.c + 1, j * LINE.step)
             wanted = exact(s) if direction == "remove" else exact(1 - s)
@@ -223,25 +224,3 @@ def test_transform_in_thirty_digits(name, direction):
 )
 def test_gaussian_leaves(event, relation, square):
     assert (pairs.leaf_of(event, relation).variance - arb(square)).is_zero()
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5},
-        discrete_laplace(0.3, 4),
-        poisson(0.1, discrete_laplace(0.3, 1)),
-        {"type": "EpsilonDeltaDpEvent", "epsilon": 0.7, "delta": 0.125},
-    ],
-)
-def test_losses_are_on_the_lattice_that_the_leaf_claims(event):
-    for relation in (RS, RO):
-        try:
-            leaf = pairs.leaf_of(event, relation)
-        except Exception:
-            continue
-        for one in (leaf, leaf.reversed()):
-            first, spacing = one.lattice
-            for p, q in one.atoms:
-                place = ((q / p).log() - first) / spacing
-                assert abs(place - round(float(place))) < arb("1e-10")

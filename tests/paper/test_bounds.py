@@ -379,27 +379,3 @@ def test_moments_of_leaves():
     assert split.arguments() == pytest.approx(unknown.arguments())
     scaled = Moments.of_leaves(50, variance=1e-8, third=2e-12, fourth=9e-16)
     assert scaled.arguments() == pytest.approx(unknown.arguments())
-
-
-@pytest.mark.parametrize("change", [
-    {"m": 0}, {"m": math.nan}, {"m": math.inf}, {"m": "ten"}, {"m": [1, 2]}, {"k3": -1.0}, {"k3": 0.0},
-    {"k3": math.nan},
-    {"k3_tilde": 0.0}, {"k3_tilde": math.inf}, {"k4": 0.5}, {"k4": None}, {"lambda3": 7.0}, {"lambda3": math.nan},
-])  # fmt: skip
-def test_bad_moments(change):
-    arguments = {"m": 100} | MODERATE | change
-    (name,) = change
-    with pytest.raises(ValueError, match=rf"`{name}` must be .*\. Found .*\."):
-        lemma_4_3(arguments.pop("m"), **arguments)
-
-
-@pytest.mark.parametrize("call, name", [
-    (lambda: Moments.of_leaves(0, variance=1, third=0, fourth=1), "count"),
-    (lambda: Moments.of_leaves(1, variance=-1, third=0, fourth=1), "variance"),
-    (lambda: Moments.of_leaves(1, variance=1, third=0, fourth=0.5), "fourth"),
-    (lambda: Moments.of_leaves(1, variance=1, third=5, fourth=2), "third"),
-    (lambda: prawitz(np.exp, np.add, coefficients={}, fourth_moment=0.5, truncations=1.0), "fourth_moment"),
-])  # fmt: skip
-def test_bad_input(call, name):
-    with pytest.raises(ValueError, match=rf"`[^`]*{name}[^`]*` must .*Found .*\."):
-        call()

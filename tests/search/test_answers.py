@@ -172,7 +172,8 @@ def test_copies_go_their_own_way():
 def test_add_is_the_mirror_image_of_remove(leaf):
     """K and the characteristic function of "add", from the sums of "remove" and from rules of its own."""
     pair = directions(leaf, AR)
-    shared, own = Composition({pair.remove: 50}, mirrored=True, paired=True), Composition({pair.add: 50})
+    own = Composition({pair.add: 50})
+    shared = Composition({pair.add: 50}, paired=True, reflected=Composition({pair.remove: 50}, paired=True))
     tilts = (1.0 + np.array([0.5, 2.0])) - 1.0
     assert shared.rungs(tilts).log_mgf == pytest.approx(own.rungs(tilts).log_mgf, rel=1e-11)
     assert shared.rungs(tilts).mean == pytest.approx(own.rungs(tilts).mean, rel=1e-10)
