@@ -105,7 +105,7 @@ def sampled_bound(p: float, one: Lattice, other: Lattice) -> Bounds:
 
 def deltas(p: np.ndarray, q: np.ndarray, eps: float) -> tuple[float, float]:
     """Both directions."""
-    x = math.exp(eps)
+    x = math.exp(min(eps, 690.0))
     return float(np.maximum(q - x * p, 0.0).sum()), float(np.maximum(p - x * q, 0.0).sum())
 
 

@@ -118,6 +118,8 @@ def _sampled(event: dp_event.PoissonSampledDpEvent, k: int) -> dp_event.DpEvent:
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
         share *= fractions.Fraction(validation.probability("sampling_probability", inner.sampling_probability))
         inner = inner.event
+    if share == 1:
+        return _grouped(inner, k)
     precision = fractions.Fraction(0)
     for leaf, count in leaves(inner):
         if not isinstance(leaf, dp_event.GaussianDpEvent) or not 0.0 < leaf.noise_multiplier < math.inf:

@@ -95,19 +95,25 @@ def on_both_sides(operation: Callable[[list[Pllr]], Pllr], leaves: list[Leaf]) -
     return Bracket((operation([below(leaf) for leaf in leaves]),), whole)
 
 
-def folded(counts: Mapping[Any, int], use_pairs: bool = True) -> dict[Pllr, int]:
-    """A composition of pairs that dominates: all curves in one pair; leaves that have a pair as well keep it if `use_pairs`."""
-    result: dict[Pllr, int] = {}
+def split(counts: Mapping[Any, int], use_pairs: bool) -> tuple[dict[Pllr, int], dict[RenyiCurve, int]]:
+    """Pairs that dominate, and curves; leaves that have both count as pairs if `use_pairs`."""
+    pairs: dict[Pllr, int] = {}
     curves: dict[RenyiCurve, int] = {}
     for leaf, count in counts.items():
         if isinstance(leaf, Bracket) and leaf.curve is not None and not (use_pairs and leaf.pair is not None):
             curves[leaf.curve] = curves.get(leaf.curve, 0) + count
         else:
-            result[above(leaf)] = result.get(above(leaf), 0) + count
+            pairs[above(leaf)] = pairs.get(above(leaf), 0) + count
+    return pairs, curves
+
+
+def folded(counts: Mapping[Any, int], use_pairs: bool = True) -> dict[Pllr, int]:
+    """A composition of pairs that dominates: all curves in one pair."""
+    pairs, curves = split(counts, use_pairs)
     if curves:
         pair = pair_of_curve(SumOfCurves.of(curves))
-        result[pair] = result.get(pair, 0) + 1
-    return result
+        pairs[pair] = pairs.get(pair, 0) + 1
+    return pairs
 
 
 def members(counts: Mapping[Any, int], number: int = 0) -> dict[Pllr, int]:

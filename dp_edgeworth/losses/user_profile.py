@@ -80,7 +80,7 @@ def _dominated(points: np.ndarray, values: np.ndarray, least: np.ndarray) -> Nod
     points, values, least = points[near], values[near], least[near]
     if not least.any() or points[-1] < _SHORTEST:  # a single point has no chords
         return NodePair(np.zeros(1), np.ones(1))
-    nodes = subdivided(points, max(_NODES // len(points), 1))
+    nodes = np.unique(subdivided(points, max(_NODES // len(points), 1)))
     above = np.interp(np.expm1(nodes), np.expm1(points), values) * (1.0 + 1e-11)
     lower = np.minimum(least[np.searchsorted(points, nodes)], above)
     return dominated_pair((nodes, nodes), (lower, above), (lower, above))

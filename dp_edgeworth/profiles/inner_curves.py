@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dp_edgeworth.losses.bracket import Bracket, Leaf, above, folded, members
+from dp_edgeworth.losses.bracket import Bracket, Leaf, folded, members, split
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions
 from dp_edgeworth.losses.operations import reverse
-from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.renyi_curves import RenyiCurve, SumOfCurves, Tabulated
 from dp_edgeworth.profiles.random_allocation import composable
 from dp_edgeworth.search import answers
@@ -95,13 +94,7 @@ def _curve(table: dict[Leaf, int]) -> Curve:
 
 def renyi_curve(table: Mapping[Leaf, int]) -> RenyiCurve | None:
     """One curve for everything, leaves that have none by their own K; None where these have infinite losses."""
-    curves: dict[RenyiCurve, int] = {}
-    rest: dict[Pllr, int] = {}
-    for leaf, count in table.items():
-        if isinstance(leaf, Bracket) and leaf.curve is not None:
-            curves[leaf.curve] = curves.get(leaf.curve, 0) + count
-        else:
-            rest[above(leaf)] = rest.get(above(leaf), 0) + count
+    rest, curves = split(table, use_pairs=False)
     if any(leaf.infinite_mass for leaf in rest):
         return None
     if rest:

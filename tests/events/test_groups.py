@@ -53,6 +53,12 @@ def test_sampled_gaussians_are_a_mixture():
     assert single.upper < pair.lower < 4 * single.upper
 
 
+def test_sampling_with_probability_one_is_no_sampling():
+    laplace = dpa.LaplaceDpEvent(2.0)
+    assert for_groups(dpa.PoissonSampledDpEvent(1.0, laplace), 3) == for_groups(laplace, 3)
+    assert for_groups(dpa.PoissonSampledDpEvent(1, dpa.ZCDpEvent(0.1)), 2) == for_groups(dpa.ZCDpEvent(0.1), 2)
+
+
 def test_profiles_by_enumeration():
     """A chain of three data sets with random laws on four outcomes: the formula of the middle steps bounds the ends."""
     rng = np.random.default_rng(2)

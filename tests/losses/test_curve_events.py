@@ -129,6 +129,14 @@ def test_a_profile_that_ends_has_a_finite_epsilon(count, delta):
     assert epsilon(ProfileDpEvent([0.5, 2.0], [0.01, 0.0]), delta, count).upper <= 2.0 * count * (1.0 + 1e-13)
 
 
+@pytest.mark.filterwarnings("error")
+def test_points_next_to_each_other():
+    eps = [0.5, math.nextafter(0.5, 1.0), 0.5 + 1e-13, 1.0]
+    accountant = Interval().compose(ProfileDpEvent(eps, [0.2, 0.19, 0.18, 0.01], [0.15, 0.15, 0.1, 0.005]), 2)
+    found = accountant.get_delta_interval(0.3)
+    assert 0.0 <= found.lower < found.upper < 1.0
+
+
 def test_negative_epsilons_sharpen_a_profile():
     plain, sharper = ProfileDpEvent([1.0], [0.01]), ProfileDpEvent([-0.5, 1.0], [0.45, 0.01])
     assert Interval().compose(sharper).get_delta(0.5) < Interval().compose(plain).get_delta(0.5)

@@ -30,7 +30,7 @@ from dp_edgeworth.losses.mechanisms.discrete import MOST_ATOMS, discrete_gaussia
 from dp_edgeworth.losses.mechanisms.registry import NO_LOSS, NON_PRIVATE, Directions, both, mirrored, register_if_known
 from dp_edgeworth.losses.mechanisms.rounded_pairs import laplace, normal, ratio
 from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.renyi_curves import RenyiCurve, Tabulated, ZeroConcentrated
+from dp_edgeworth.losses.renyi_curves import Tabulated, ZeroConcentrated
 from dp_edgeworth.losses.user_profile import pair_of_points
 
 _SMALLEST, _LARGEST = 1e-140, 1e100  # epsilons of selection mechanisms and squares of them, so that these are floats
@@ -59,11 +59,8 @@ def zero_concentrated(rho: float, xi: float = 0.0, member: Pllr | None = None) -
 
 @registry.register_mechanism(RenyiDpEvent, samplable=True)
 def _renyi(event: RenyiDpEvent, relation: NeighboringRelation) -> Directions:
-    return renyi(event.orders, event.values)
-
-
-def renyi(orders: Any, values: Any) -> Directions:
     """All mechanisms with these Renyi divergences; nothing is known from below."""
+    orders, values = event.orders, event.values
     alphas = np.array([validation.finite(f"orders[{i}]", order) for i, order in enumerate(validation.sequence("orders", orders))])
     listed = validation.sequence("values", values)
     bounds = np.array([validation.at_least_zero(f"values[{i}]", value) for i, value in enumerate(listed)])
@@ -72,18 +69,13 @@ def renyi(orders: Any, values: Any) -> Directions:
     if not (alphas[0] > 1.0 and np.all(np.diff(alphas) > 0.0)):
         raise ValueError(f"`orders` must be increasing numbers above 1. Found {validation.shown(orders)}.")
     with np.errstate(over="ignore"):
-        curve = renyi_curve(alphas - 1.0, (alphas - 1.0) * bounds)
-    if curve is None:
+        table = np.maximum((alphas - 1.0) * bounds, np.minimum(bounds, 5e-324))
+    known = np.isfinite(table)
+    if not known.any():
         return NON_PRIVATE
-    if not np.any(bounds[np.isfinite(bounds)]):
+    if not bounds[known].any():
         return NO_LOSS
-    return mirrored(Bracket((below(NO_LOSS.remove),), curve=curve))
-
-
-def renyi_curve(orders: np.ndarray, values: np.ndarray) -> RenyiCurve | None:
-    """The curve of a table of k(c); None where it says nothing."""
-    kept = np.isfinite(values)
-    return Tabulated.of(orders[kept], values[kept]) if kept.any() else None
+    return mirrored(Bracket((below(NO_LOSS.remove),), curve=Tabulated.of(alphas[known] - 1.0, table[known])))
 
 
 @registry.register_mechanism(ProfileDpEvent, samplable=True)
