@@ -38,7 +38,7 @@ MUTATIONS = (
     Mutation("cut: growth beyond the calm part", "size += sum((lively(", "size += 0 * sum((lively("),
     Mutation("cut: pieces that are lively as they are", "lively.append(piece)\n", "pass\n"),
     Mutation("cut: the shifted side", "boxes = [(width, acb(", "boxes = [(0 * width, acb("),
-    Mutation("cut: the upright sides", "boxes += [(height / UPRIGHT, acb(", "boxes += [(0 * height, acb("),
+    Mutation("cut: the upright sides", "boxes += [(top / UPRIGHT, acb(", "boxes += [(0 * top, acb("),
     Mutation("cut: growth of the window", " * growth).upper()", ").upper()"),
     Mutation("cut: sinc of the cells", "* longer * (1 - sinc_sup(y * longer / 2))", "* longer"),
     Mutation("cut: floor of the cells", "ZERO.max(functools.reduce(arb.min, floors))", "functools.reduce(arb.max, floors)"),
