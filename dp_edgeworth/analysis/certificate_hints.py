@@ -158,9 +158,10 @@ class Sketch:
             found: list[tuple[np.ndarray, np.ndarray]] = []
             for part in parts:
                 below = np.zeros(len(part.x))
-                if not part.lean and part.loss.min() < split < part.loss.max():
+                on_lively_side = side * (part.loss[[0, -1]] - split) > 0.0
+                if not part.lean and on_lively_side.any():
                     height = turn / max(np.abs(part.q[:, 1]).max(), np.abs(part.p[:, 1]).max())
-                    centre = float(np.interp(split, part.loss, part.x))
+                    centre = -side * 1e9 if on_lively_side.all() else float(np.interp(split, part.loss, part.x))
                     below = special.log_ndtr(side * (centre - part.x) / height)
                     found.append(_boxes(part, c + 1.0, height, centre, height, side))
                 logs.append(part.log_weight + below + (tilts[:, None] + 1.0) * part.loss)
@@ -297,26 +298,25 @@ def _split_plans(
 ) -> list[dict[str, Any]]:
     tilts = np.concatenate([sketch.tilts[::5], [0.0, c]])
     calm, lively = sketch.calm_and_lively(c, split, turn, side, tilts)
-    log_calm = float(sketch.counts @ calm[:, -1]) + 0.5 * sketch.variance * (c * c + c) - c * epsilon if len(calm) else 0.0
-    growth = np.zeros(len(ys))
+    outside = 0.5 * sketch.variance * (c * c + c) - c * epsilon - 0.5 * sketch.variance * ys * ys - np.log(math.pi * ys)
+    log_calm, log_all = np.zeros(len(ys)), np.zeros(len(ys))
     for count, base, parts in zip(sketch.counts, calm[:, -1] if len(calm) else [], lively, strict=True):
-        if parts:
-            logs = np.logaddexp.reduce([special.logsumexp(size - ys[:, None] * angle, axis=1) for size, angle in parts])
-            growth += count * np.log1p(np.exp(np.minimum(logs - base, 600.0)))
-    gauss = -0.5 * sketch.variance * ys * ys - np.log(math.pi * ys) + log_calm
+        logs = [special.logsumexp(size - ys[:, None] * angle, axis=1) for size, angle in parts]
+        log_calm += count * base
+        log_all += count * np.logaddexp.reduce([np.full(len(ys), base), *logs])
     common: dict[str, Any] = {"split": split, "turn": turn, **({"below": True} if side < 0.0 else {})}
     plans = []
-    good = np.flatnonzero(gauss + growth <= log_target)
+    good = np.flatnonzero(outside + log_all <= log_target)
     if len(good):
         plans.append({"y": float(ys[good[0]]), **common})
     with np.errstate(divide="ignore"):
-        rare = np.flatnonzero(gauss + np.where(growth > 30.0, growth, np.log(np.expm1(np.minimum(growth, 30.0)))) <= log_target)
+        rare = np.flatnonzero(outside + log_all + np.log(-np.expm1(np.minimum(log_calm - log_all, -1e-17))) <= log_target)
     if len(rare):
         bound = log_kappa(tilts) + sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts) - tilts * epsilon
         if bound.min() <= log_target:
-            logs, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
+            whole, rest = sketch._log_mgf(tilts), sketch.counts @ calm + 0.5 * sketch.variance * (tilts**2 + tilts)
             with np.errstate(divide="ignore", invalid="ignore"):
-                main = logs + np.log(-np.expm1(np.minimum(rest - logs, -1e-17)))
+                main = whole + np.log(-np.expm1(np.minimum(rest - whole, -1e-17)))
             calmest: dict[str, Any] = {"calm": float(tilts[np.argmin(bound)]), "main": (tilts, main), **common}
             plans.append({"y": float(ys[rare[0]]), "rare": True, **calmest})
     return plans

@@ -100,6 +100,8 @@ class Contour:
     def _multiply(self, leaf: Leaf, count: int) -> arb:
         """One more leaf, so many times; A + B of `envelope`."""
         line, sigma = self.line, self.c + 1
+        if not leaf.atoms and not leaf.pieces and (line.last or leaf.curve is None):
+            raise UndecidedError("a leaf of which a Renyi curve alone is known has no transform: Chernoff's bound or points are needed")
         leaf, missing = finite(leaf, line)
         self.missing += count * missing
         size = self.all.multiply(leaf, count, line, self.step)

@@ -81,21 +81,24 @@ def finite(leaf: Leaf, line: Any) -> tuple[Leaf, arb]:
 
 
 def calm_and_lively(leaf: Leaf, line: Any) -> tuple[Leaf, list[Finite]]:
-    """The calm leaf and the lively pieces, which add up to a finite leaf: its normal pieces times a step down and a step up (`below`:
-    up and down) where the loss is about `split`, if it is so anywhere. (In doubles: any centre and width are right.)"""
-    calm, lively = [], []
+    """The calm leaf and the lively pieces, which add up to a finite leaf: its normal pieces times a step down and a step up where the
+    loss is about `split`; those that are on one side of it as they are. (In doubles: any way to share them is right.)"""
+    side, calm, lively = -1 if line.below else 1, [], []
     piece: Finite
     for piece in leaf.pieces:
         left, right = float(piece.low), float(piece.high)
-        if piece.lean or not float(piece.loss(arb(left)).mid()) < line.split < float(piece.loss(arb(right)).mid()):
+        above = [side * float(piece.loss(arb(x)).mid()) > side * line.split for x in (left, right)]
+        if piece.lean or not any(above):
             calm.append(piece)
-            continue
-        for _ in range(40):
-            middle = (left + right) / 2
-            left, right = (middle, right) if float(piece.loss(arb(middle)).mid()) < line.split else (left, middle)
-        width = height(piece, line.turn) * (-1 if line.below else 1)
-        calm.append(replace(piece, step=(ball(left), -width)))
-        lively.append(replace(piece, step=(ball(left), width)))
+        elif all(above):
+            lively.append(piece)
+        else:
+            for _ in range(40):
+                middle = (left + right) / 2
+                left, right = (middle, right) if float(piece.loss(arb(middle)).mid()) < line.split else (left, middle)
+            width = height(piece, line.turn) * side
+            calm.append(replace(piece, step=(ball(left), -width)))
+            lively.append(replace(piece, step=(ball(left), width)))
     return Leaf(leaf.atoms, tuple(calm)), lively
 
 
@@ -196,15 +199,12 @@ class Transform:
         return around(sum((panel.log_error(self.line.nodes, sigma, frequency).exp() for panel in self.panels), ZERO).upper())
 
     def real(self, tilt: float) -> arb:
-        """M(tilt + 1), a positive number. For Chernoff's bound alone a Renyi curve will do: M(c + 1) <= e^{k(c)}."""
+        """M(tilt + 1). For Chernoff's bound alone a Renyi curve will do: M(c + 1) <= e^{k(c)}."""
         if self.curve is not None and not self.line.last:
             return self.curve(ball(tilt)).exp()
         sigma = ball(tilt) + 1
         value = sum((w * (sigma * l).exp() for w, l in self.nodes), ZERO) + self.error(sigma, ZERO)
-        value += sum((w * (sigma * l).exp() / (g + sigma * d) for w, l, g, d in self.ends), ZERO)
-        if not proved(value > 0):
-            raise UndecidedError("a transform is not known to any accuracy: more bits or a finer rule are needed")
-        return value
+        return value + sum((w * (sigma * l).exp() / (g + sigma * d) for w, l, g, d in self.ends), ZERO)
 
     def values(self) -> list[acb]:
         """M(c + 1 + i j h), j = 0..last."""

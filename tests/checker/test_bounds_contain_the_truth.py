@@ -53,6 +53,8 @@ COARSE = {
     "calm outcomes": {"split": 0.8, "rare": True, "calm": 3.0},
     "cut of a split": {"split": 0.1, "rare": True, "calm": 3.0, "last": 8},
     "cut of a split on the other side": {"split": 0.1, "below": True, "last": 5, "turn": 0.5},
+    "cut of a piece that is lively as it is": {"split": -5.0, "last": 3},
+    "cut of a piece that is lively as it is, on the other side": {"split": 50.0, "below": True, "last": 5},
     "aliases of a split": {"split": 0.1, "rare": True, "calm": 3.0, "c": 0.3, "step": 0.6, "last": 100},
 }
 

@@ -145,6 +145,14 @@ def test_a_hundred_exponential_mechanisms():
     assert verdicts(event, "2.41", "2.24", given="1e-6", **hints) == ("refuted", "refuted")
 
 
+def test_a_renyi_curve_has_no_transform():
+    """Beside it a line of many points would be that of the other leaves alone: Laplace noise whose epsilon is below 5.1 at 1e-5."""
+    laplace = {"type": "SelfComposedDpEvent", "count": 300, "event": {"type": "LaplaceDpEvent", "noise_multiplier": 20.0}}
+    line = {"c": 3.0, "high": 8.0, "low": 0.5, "step": 0.3, "last": 300, "cells": 4}
+    assert verdicts(laplace, "0", "5.1", remove=line)[1] == "proved"
+    assert verdicts({"type": "ComposedDpEvent", "events": [laplace, ZCDP]}, "0", "5.1", remove=line)[1] == "undecided"
+
+
 POINTS = [[k / 20, 0.5 + k / 4] for k in range(50)]
 INSERTED = [[(k + j / 30) / 20, 0.5 + (k + j / 30) / 4] for k in range(49) for j in range(30)]  # what the checker reads into them
 
