@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
 from dp_edgeworth.proofs.proved import Proved
@@ -22,8 +23,12 @@ _ROUGH = 1e-6  # relative width of an interval from which on its ends are worth 
 def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.ndarray) -> Proved:
     """Newton's method on the estimate from `starts`, then ends as far away as the curve's bounds say, and further where that fails."""
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
-    epsilons, slopes = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
+    if isinstance(curve, ClosedForm) and curve.inverse is not None:
+        epsilons = curve.inverse(targets)
+    else:
+        epsilons = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
     b = curve.bounds(epsilons)
+    slopes = np.where(np.isfinite(b.slope) & (b.slope != 0.0), np.abs(b.slope), abs(curve.tilt))
     high, low = (-b.lower, -b.upper) if curve.complement else (b.upper, b.lower)
     goal = -targets if curve.complement else targets
     unit = _UNIT * np.maximum(epsilons, 1e-2)
@@ -65,7 +70,7 @@ def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.
         return np.asarray(epsilons[right - 1] + np.log1p(share * np.expm1(epsilons[right] - epsilons[right - 1])))
 
 
-def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+def _light(curve: Curve, target: float, start: float) -> np.ndarray:
     """Newton's method for one target, without error bounds where the curve has that; halved into the bracket where G is 0 or 1."""
     epsilon, low, high = start, 0.0, math.inf
     for _ in range(_MOST_LIGHT):
@@ -83,18 +88,18 @@ def _light(curve: Curve, target: float, start: float) -> tuple[np.ndarray, np.nd
             new = 0.5 * (low + high)
         moved, epsilon = abs(new - epsilon), new
         if moved <= 1e-10 * max(min(1e-3, 0.1 / abs(curve.tilt)), epsilon):
-            return np.array([epsilon]), np.array([abs(slope)])
+            return np.array([epsilon])
     return _newton(curve, np.array([target]), np.array([start]))
 
 
-def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the estimate of log G crosses the targets, eps >= 0, and how steeply; G falls for c > 0 and rises for c < 0.
+def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Where the estimate of log G crosses the targets, eps >= 0; G falls for c > 0 and rises for c < 0.
 
     A step that leaves the bracket of the points seen so far (log G has corners on a lattice) is halved into it.
     """
     rising = curve.complement
     epsilons, moving = starts.astype(float), np.ones(len(starts), bool)
-    slopes, low, high = np.full(len(starts), abs(curve.tilt)), np.zeros(len(starts)), np.full(len(starts), math.inf)
+    low, high = np.zeros(len(starts)), np.full(len(starts), math.inf)
     for _ in range(60):
         here = epsilons[moving]
         bound = curve.bounds(here)
@@ -110,11 +115,11 @@ def _newton(curve: Curve, targets: np.ndarray, starts: np.ndarray) -> tuple[np.n
         new = np.where(outside, 0.5 * (low[moving] + high[moving]), new)
         # Newton squares what is left
         still = np.abs(new - here) > 1e-7 * np.maximum(np.minimum(1e-3, 0.1 / abs(curve.tilt)), new)
-        slopes[moving], epsilons[moving] = np.abs(slope), new
+        epsilons[moving] = new
         moving[moving] = still
         if not moving.any():
             break
-    return epsilons, slopes
+    return epsilons
 
 
 def bisected(curve: Curve, composition: Composition, deltas: np.ndarray, most: float) -> Proved:
