@@ -83,6 +83,17 @@ class ClosedForm(Curve):
         slope = (logs[1] - logs[3]) / apart
         return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=0.0, neginf=-np.inf), lower, upper), upper, slope)
 
+    def table(self, high: float) -> tuple[np.ndarray, np.ndarray]:
+        """Epsilons from 0 to about `high` between which a bound from below is linear in e^eps; where to ask `bounds` for its values.
+
+        That is the law moved down, Q-masses kept, so that its kinks are at these epsilons: by at most twice the shift.
+        """
+        assert self.kinks is not None
+        kinks = np.append(self.kinks[self.kinks < high], self.kinks[self.kinks >= high][:1])
+        down = 4.0 * _UNIT * (float(kinks[-1]) + self.scale)
+        epsilons = np.unique(np.maximum(kinks - down, 0.0))
+        return epsilons, epsilons + 2.0 * down
+
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def light(self, epsilon: float) -> tuple[float, float]:
         inside = max(epsilon, self.start)

@@ -51,8 +51,7 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
 def tabled(curve: RoundedLattice, composition: Composition, deltas: np.ndarray, high: float) -> Proved:
     """Many targets off a lattice: G is linear in e^eps between its points, so both bounds are inverted there, up to `high`."""
     targets, slack = log_targets(composition, deltas, complement=False)
-    epsilons, _ = curve.knots(0.0, high)
-    epsilons = np.append(0.0, epsilons[epsilons > 0.0])
+    epsilons = np.append(0.0, curve.points(0.0, high))
     bounds = curve.bounds(epsilons)
     low, middle, up = (_inverse(epsilons, table, goal) for table, goal in (
         (bounds.lower, targets + slack), (bounds.estimate, targets), (bounds.upper, targets - slack)))

@@ -132,6 +132,25 @@ def test_sums_of_atoms(number) -> None:
             assert complement.lower[i] <= mp.log(exact) <= complement.upper[i], epsilon
 
 
+@pytest.mark.parametrize("number", range(len(ATOMS)))
+def test_the_table_of_atoms_is_below_the_curve_between_its_points(number) -> None:
+    """Chords in e^eps against fractions."""
+    law, forms = _law(ATOMS[number]), closed_forms(Composition(ATOMS[number]))
+    assert forms is not None
+    epsilons, asked = forms[0].table(3.0)
+    logs = forms[0].bounds(asked).lower
+    assert epsilons[0] == 0.0 and len(epsilons) > 2 and np.all(asked > epsilons)
+    with mp.workdps(40):
+        for i in range(len(epsilons) - 1):
+            left, right = (mp.exp(mpf(float(end))) for end in epsilons[i:i + 2])
+            for share in (mpf(0), mpf("0.5"), mpf("0.999")):
+                t = left + share * (right - left)
+                chord = (1 - share) * mp.exp(mpf(float(logs[i]))) + share * mp.exp(mpf(float(logs[i + 1])))
+                exact = mp.fsum(max(mpf(0), mpf(q.numerator) / q.denominator - t * p.numerator / p.denominator)
+                                for p, q in law.values())
+                assert exact * (1 - mpf("1e-9")) - mpf("1e-20") <= chord <= exact
+
+
 @pytest.mark.parametrize("counts", [
     {LaplaceShift(1.0): 2000}, {Atoms((0.25, 0.75), (0.75, 0.25)): 1001}, {Atoms((0.25, 0.25, 0.5), (0.5, 0.25, 0.25)): 200},
     {LaplaceShift(1.0): 1, GaussianShift(1.0): 1}])
