@@ -27,9 +27,9 @@ a bound, too, and the vertices are the points themselves.
 
 Which vertex. The largest of 1 - l_v - t_v alpha, and of (1 - alpha - l_v) / t_v, is at a vertex of the lower convex hull: where the
 falls (l_v - l_w) / (t_w - t_v) from one vertex to the next pass alpha, and where the intercepts l_v + t_v (l_v - l_w) / (t_w - t_v)
-pass 1 - alpha. Falls and intercepts are rounded by 6 ulp: whatever vertex follows is then at most 8 ulp of l_v, or of 1 - alpha, from
-the largest. By how much the hull that was found is above one of the points, which rounding may do, is measured, and all l_v are
-lowered by that. For the lower curve any vertex will do.
+pass 1 - alpha. Falls and intercepts are rounded by 6 ulp: whatever vertex follows is then at most 8 ulp of l_v + t_v alpha, or of
+1 - alpha, from the largest. By how much, relative, the hull that was found is above one of the points, which rounding may do, is
+measured, and all l_v are lowered by that. For the lower curve any vertex will do.
 
 Gaussian parameter. The smallest mu with G_mu <= f wherever both errors are at least some alpha_0 is the largest
 Phi^-1(1 - alpha) - Phi^-1(f(alpha)), alpha_0 <= alpha <= f(alpha): both curves are symmetric. On a linear piece of the lower polygon,
@@ -93,8 +93,10 @@ class Points(NamedTuple):
 
     def largest(self, alpha: np.ndarray, side: float) -> tuple[np.ndarray, np.ndarray]:
         """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i), rounded to a side, and the t_i where it is attained."""
-        (flat, steep), factor = self.nearest(alpha), 1.0 - 4.0 * side * _EPS
-        t, g = self.t, self.g * (1.0 - self.above - _CHOICE) if side > 0.0 else self.g
+        lowered = 1.0 - max(side, 0.0) * self.above
+        t, g = self.t, self.g * lowered
+        flat, steep = self._replace(falls=self.falls * lowered, intercepts=self.intercepts * lowered).nearest(alpha)
+        factor = 1.0 - 4.0 * side * _EPS - max(side, 0.0) * _CHOICE
         with np.errstate(over="ignore"):
             values = np.nextafter(1.0 - (g[flat] + t[flat] * alpha) * factor, side * 2.0)
             others = np.nextafter(1.0 - (g[steep] + alpha) * factor, side * 2.0) + max(side, 0.0) * _CHOICE * (1.0 - alpha)

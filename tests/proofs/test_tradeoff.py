@@ -117,6 +117,18 @@ def test_the_vertex_that_decides(noise, count):
             assert float(exact) - float(low) <= 1e-13 or noise > 1e-12
 
 
+def test_vertices_that_are_left_out_by_mistake_are_paid_for():
+    """A hull that is above other points lowers all of them by that."""
+    epsilons = np.linspace(0.0, 8.0, 30)
+    t, g = np.exp(epsilons), special.ndtr(1.0 - epsilons / 2.0) - np.exp(epsilons) * special.ndtr(-1.0 - epsilons / 2.0)
+    whole, number = tradeoff.Points.of(t, g), np.array([0, 7, 20, 29])
+    some = tradeoff.Points.of(t[number], g[number])
+    wrong = whole._replace(number=number, falls=some.falls, intercepts=some.intercepts, above=tradeoff._excess(t, g, number))
+    alphas = 10.0 ** np.linspace(-9.0, 0.0, 40)
+    for alpha, high in zip(alphas, wrong.largest(alphas, 1.0)[0], strict=True):
+        assert _exact_largest(alpha, t, g) <= Fraction(float(high))
+
+
 def _responses(alpha, keep, others, count):
     """The trade-off curve of `count` randomised responses, by Neyman and Pearson's lemma in fractions."""
     law = {Fraction(1): (Fraction(1), Fraction(1))}
