@@ -2,7 +2,7 @@
 
     method                     when                                         cost
     random allocation          one epoch and nothing else                   some milliseconds
-    closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
+    closed form                Gaussians, a leaf, few atoms, Laplace's top  a tenth of a millisecond
     at the floor               another direction has an answer already      one ladder, one short contour
     lattices, few uses         up to 64 uses of up to 3 kinds, not atoms    3 to 50 ms, the same for a whole curve
     convolution, atoms         atoms on no common lattice                   as the small convolution below
