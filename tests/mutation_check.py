@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation("reduction: the shift", "self.curve.bounds(eps - shift - _RELATIVE * (np.abs(eps) + shift))", "here"),
     Mutation("lattice: aliases", " + np.log1p(-np.exp(np.minimum(self.aliases(y) + base_error - lower, 0.0)))", ""),
     Mutation("trade-off: what the hull is above", "lowered = 1.0 - max(side, 0.0) * self.above", "lowered = 1.0"),
-    Mutation("trade-off: rounded to a side", "factor = 1.0 - 4.0 * side * _EPS - max(side, 0.0) * _CHOICE", "factor = 1.0"),
+    Mutation("trade-off: rounded to a side", "factor, choice = 1.0 - 4.0 * side * _EPS, ", "factor, choice = 1.0, "),
     Mutation("table of a rounded lattice: moved down", "math.expm1(min(8.0 * off, law.step))", "math.expm1(min(0.0 * off, law.step))"),
     Mutation("table of atoms: moved down", "return epsilons, epsilons + 2.0 * down", "return epsilons, epsilons"),
     Mutation("closed form: the shift", "_UNIT * (np.abs(eps) + self.scale)", "0.0 * (np.abs(eps) + self.scale)"),

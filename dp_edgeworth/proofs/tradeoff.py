@@ -96,10 +96,10 @@ class Points(NamedTuple):
         lowered = 1.0 - max(side, 0.0) * self.above
         t, g = self.t, self.g * lowered
         flat, steep = self._replace(falls=self.falls * lowered, intercepts=self.intercepts * lowered).nearest(alpha)
-        factor = 1.0 - 4.0 * side * _EPS - max(side, 0.0) * _CHOICE
+        factor, choice = 1.0 - 4.0 * side * _EPS, max(side, 0.0) * _CHOICE
         with np.errstate(over="ignore"):
-            values = np.nextafter(1.0 - (g[flat] + t[flat] * alpha) * factor, side * 2.0)
-            others = np.nextafter(1.0 - (g[steep] + alpha) * factor, side * 2.0) + max(side, 0.0) * _CHOICE * (1.0 - alpha)
+            values = np.nextafter(1.0 - (g[flat] + t[flat] * alpha) * (factor - choice), side * 2.0)
+            others = np.nextafter(1.0 - (g[steep] + alpha) * factor, side * 2.0) + choice * (1.0 - alpha)
             others /= t[steep] * factor
         return np.maximum(np.maximum(values, others), 0.0), t[np.where(values > others, flat, steep)]
 
