@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -28,7 +28,7 @@ from dp_edgeworth.paper import estimate, finite_sample
 from dp_edgeworth.paper.known_moments import PllrMoments
 from dp_edgeworth.profiles import whole
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.proofs.tradeoff import Polygons
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 from dp_edgeworth.sums.pair_sums import PairSums
@@ -287,8 +287,11 @@ class EdgeworthIntervalAccountant(_EventAccountant, AnalysisMethods):
             return float(np.inf if self._non_private else 0.0)
         return whole.reach(self._pairs, delta) if self._bound == "spectral" else float(self._epsilons(delta).upper)
 
-    def _knots(self, high: float, memory: Memory) -> list[Knots]:
-        return whole.knots(self._pairs, high, memory) if self._bound == "spectral" and self._pairs.counts else []
+    def _tables(self, high: float, memory: Memory) -> Iterable[Polygons]:
+        return whole.tables(self._pairs, high, memory) if self._bound == "spectral" and self._pairs.counts else []
+
+    def _most(self, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+        return whole.most(self._pairs, epsilons, memory)
 
 
 def _bounds(found: Proved) -> Bounds:

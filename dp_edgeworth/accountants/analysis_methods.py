@@ -9,14 +9,14 @@ from __future__ import annotations
 import abc
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from dp_accounting import privacy_accountant
 
 from dp_edgeworth.intervals import Bounds, Interval
-from dp_edgeworth.proofs.tradeoff import Knots, gaussian_mu
+from dp_edgeworth.proofs.tradeoff import Polygons, gaussian_mu
 from dp_edgeworth.search import whole_curve
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
@@ -42,8 +42,12 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         """About the epsilon at a delta."""
 
     @abc.abstractmethod
-    def _knots(self, high: float, memory: Memory) -> list[Knots]:
-        """Tables of delta up to an epsilon."""
+    def _tables(self, high: float, memory: Memory) -> Iterable[Polygons]:
+        """Lower bounds of delta up to an epsilon, by what is in the memory."""
+
+    @abc.abstractmethod
+    def _most(self, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+        """Upper bounds of delta, by what is in the memory."""
 
     @abc.abstractmethod
     def _compositions(self) -> list[Composition]:
@@ -88,7 +92,7 @@ class AnalysisMethods(privacy_accountant.PrivacyAccountant):
         """Certified delta of what is composed now, for many questions: what one of them has built serves the next."""
         memory = Memory()
         return whole_curve.WholeCurve(lambda epsilons: self._deltas(epsilons, memory), self._reach,
-                                      lambda high: self._knots(high, memory))
+                                      lambda high: self._tables(high, memory), lambda epsilons: self._most(epsilons, memory))
 
     def get_tradeoff(self, alpha: Any) -> Interval:
         """Certified band of the smallest type II error of any attack with type I error `alpha`; arrays for an array."""

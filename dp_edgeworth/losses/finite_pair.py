@@ -103,6 +103,12 @@ class NodeProfile:
         inside = self.sticks[following] - self.heavy[following] * np.expm1(-rest)
         return np.where(eps >= self.losses[last], self.sticks[last], inside)
 
+    def crossing(self, sticks: np.ndarray) -> np.ndarray:
+        """About the eps >= 0 with H(e^eps) = `sticks`, for those who search."""
+        index = np.clip(np.searchsorted(-self.sticks, -sticks), 1, max(len(self.losses) - 1, 1)) - (len(self.losses) == 1)
+        share = (sticks - self.sticks[index]) / np.maximum(self.heavy[index], np.finfo(np.longdouble).tiny)
+        return np.maximum(self.losses[index] + np.log1p(-np.clip(share, 0.0, 1.0 - 1e-15)), 0.0).astype(float)
+
 
 def _tails(losses: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """x_j P(x_j < R < inf) at the nodes: sums from the right of P-masses, block by block so that these are long doubles."""

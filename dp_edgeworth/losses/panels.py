@@ -18,6 +18,8 @@ from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.rules import Demand, check_size
 
 Function = Callable[[np.ndarray], np.ndarray]
+_RHO = np.geomspace(1.1, 100.0, 60)
+_RHO_SUM, _TWICE_LOG_RHO = np.log1p(-(_RHO**-2.0)), 2.0 * np.log(_RHO)
 _MOST_ON_A_PANEL = 1024
 _FEW_TURNS, _MANY_TURNS = 6.0, 48.0  # half of what L may turn on one panel
 _LARGEST_RHO = 3.0  # of `cut_panels`: the ellipse is at most 4/3 as high as half its panel, and overshoots it by 2/3 of that
@@ -68,17 +70,15 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     e^{4 ((rho + 1/rho)/2 - 1)} rho^{-56} is below e^{-130} at its least. Relative to the integral over its own panel half M is at most
     8 / (2 (1 - e^{-8})) times larger for these slopes: 5 = log(64/15) + log 4 + a reserve of 2.
     """
-    best = math.inf
-    for rho in np.geomspace(1.1, 100.0, 60):
-        height = 0.5 * half * (rho - 1.0 / rho)
-        if turn * height >= (0.98 if odds == 1.0 else 0.49) * math.pi:
-            break
-        secant = -math.log(math.cos(0.5 * turn * height))
-        if odds < 1.0:
-            secant = min(secant, -math.log1p(-odds * (1.0 - math.cos(turn * height))))
-        growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
-        need = (demand.digits + 5.0 + growth - math.log1p(-(rho**-2.0))) / (2.0 * math.log(rho))
-        best = min(best, max(28, math.ceil(need)))
+    height = 0.5 * half * (_RHO - 1.0 / _RHO)
+    number = int(np.searchsorted(turn * height, (0.98 if odds == 1.0 else 0.49) * math.pi))
+    height = height[:number]
+    secant = -np.log(np.cos(0.5 * turn * height))
+    if odds < 1.0:
+        secant = np.minimum(secant, -np.log1p(-odds * (1.0 - np.cos(turn * height))))
+    growth = 8.0 + 0.5 * height**2 + demand.frequency * turn * odds * height + max(-demand.low, 0.0) * secant
+    needed = (demand.digits + 5.0 + growth - _RHO_SUM[:number]) / _TWICE_LOG_RHO[:number]
+    best = max(28.0, math.ceil(needed.min(initial=math.inf))) if number else math.inf
     return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 

@@ -11,7 +11,7 @@ Lower ends: mechanisms that the events allow; the largest one holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dp_edgeworth.profiles import random_allocation
 from dp_edgeworth.profiles.inner_curves import renyi_curve
 from dp_edgeworth.proofs import renyi_bounds
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.proofs.tradeoff import Polygons
 from dp_edgeworth.search import answers
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
@@ -50,9 +50,14 @@ def reach(pairs: PairSums, delta: float) -> float:
     return answers.reach(compositions(pairs, exact=False), delta)
 
 
-def knots(pairs: PairSums, high: float, memory: Memory) -> list[Knots]:
-    """Tables of bounds of delta up to an epsilon, from lattices that earlier questions left in the memory."""
-    return [] if pairs.has_classes else answers.knots(_known(pairs, exact=True).directions(), high, memory)
+def tables(pairs: PairSums, high: float, memory: Memory) -> Iterable[Polygons]:
+    """Lower bounds of delta up to an epsilon, from what earlier questions left in the memory."""
+    return [] if pairs.has_classes else answers.tables(_known(pairs, exact=True).directions(), high, memory)
+
+
+def most(pairs: PairSums, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+    """Upper bounds of delta, from what earlier questions left in the memory."""
+    return answers.most(_known(pairs, exact=True).directions(), epsilons, memory)
 
 
 def compositions(pairs: PairSums, *, exact: bool = True) -> list[Composition]:

@@ -9,7 +9,7 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     mirror            a curve of the other direction                     delta, absolutely                   tests/proofs only
     one_jump          contours, cells of rare large losses               log G where one large loss decides   docs/proof-reading.md
     convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md
-    closed_form       Gaussians, one leaf, Laplace noise near the top    log delta and log(1 - delta)        the same
+    closed_form       Gaussians, one leaf, few sums of atoms, Laplace    log delta and log(1 - delta)        the same
     chernoff          tilts                                              an upper end and a lower one        the same
     largest_loss      nothing                                            bounds at once                      the same
     reduction         losses or leaves that hardly matter                a curve from one of an easier sum   the same

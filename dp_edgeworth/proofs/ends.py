@@ -67,11 +67,18 @@ def proved_deltas(curve: Curve, composition: Composition, epsilons: np.ndarray) 
         low, middle, high = (-np.expm1(np.minimum(part, 0.0)) for part in (b.upper, b.estimate, b.lower))
         return Proved.of(low * (1.0 - 2.0 * EPSILON), middle, np.minimum(high * (1.0 + 2.0 * EPSILON), 1.0), curve.theorem)
     with np.errstate(under="ignore"):
-        low, middle, high = (np.exp(np.minimum(part, 0.0)) for part in (b.lower, b.estimate, b.upper))
+        middle, high = (np.exp(np.minimum(part, 0.0)) for part in (b.estimate, b.upper))
     infinite = 0.0 if curve.whole else composition.infinite_mass
-    least, most = around(infinite)
-    return Proved.of(np.maximum(least + (low * (1.0 - 2e-15) - _TINY), 0.0), infinite + middle,
+    _, most = around(infinite)
+    return Proved.of(least_deltas(b.lower, composition, whole=curve.whole), infinite + middle,
                      np.minimum(most + (high * (1.0 + 2e-15) + _TINY), 1.0), curve.theorem)
+
+
+def least_deltas(logs: np.ndarray, composition: Composition, *, whole: bool = False) -> np.ndarray:
+    """Lower bounds of delta from those of log G."""
+    least, _ = around(0.0 if whole else composition.infinite_mass)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.maximum(least + (np.exp(np.minimum(logs, 0.0)) * (1.0 - 2e-15) - _TINY), 0.0))
 
 
 def around(mass: float) -> tuple[float, float]:

@@ -131,7 +131,7 @@ class LatticeSum:
     @np.errstate(over="ignore", invalid="ignore")
     def lower(self, epsilons: np.ndarray) -> np.ndarray:
         """The theorem from below, which needs a tail."""
-        known, value, *_ = self._at(epsilons + self._off(epsilons), self._least)
+        known, value, *_ = self._at(epsilons + self._off(epsilons), self.least)
         return np.where(known, value, -np.inf)
 
     def estimate(self, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,7 +193,7 @@ class LatticeSum:
         upper = self._base(numbers) + self._error(numbers) + np.log(np.maximum(values + self.error, 0.0))
         return np.where(values >= -self.error, upper, np.inf)
 
-    def _least(self, numbers: np.ndarray) -> np.ndarray:
+    def least(self, numbers: np.ndarray) -> np.ndarray:
         """Less what copies add from both sides."""
         if self.tail is None:
             return np.full(len(numbers), -np.inf)
@@ -236,21 +236,39 @@ class RoundedLattice(Curve):
         lower = np.minimum(lower, upper)
         return LogBounds(lower, np.clip(np.nan_to_num(middle, nan=-1.0), lower, upper), upper, slope)
 
-    def knots(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-        """Epsilons from low to high between which a bound from below is linear in e^eps; where to ask `bounds` for its values there.
-
-        The law below, moved down to a little below its lattice points, with Q-masses kept, lives on these epsilons exactly, and so its
-        curve is linear between them. It has at least what the law itself has at epsilons that are larger by what all were moved.
-        """
+    def points(self, low: float, high: float) -> np.ndarray:
+        """The lattice points of the law below between two epsilons."""
         law = self.below
-        numbers = np.arange(math.floor((low - law.origin) / law.step), math.ceil((high - law.origin) / law.step) + 1.0)
-        points = law.origin + law.step * numbers
-        off = law.shift + 8.0 * EPSILON * (float(np.abs(points).max()) + abs(law.origin) + law.step)  # one for all: none is moved more
-        return points - 2.0 * off, points + 8.0 * off
+        first, last = ((end - law.origin) / law.step for end in (low, high))
+        return law.origin + law.step * np.arange(math.floor(first) + 1.0, math.ceil(last) + 1.0)
 
     def light(self, epsilon: float) -> tuple[float, float]:
         (above, slope), (below, _) = self.above.light(epsilon), self.below.light(epsilon)
         return (above + 2.0 * below) / 3.0 if math.isfinite(below) else above, slope
+
+
+@np.errstate(divide="ignore", over="ignore", invalid="ignore")
+def table(curves: list[RoundedLattice], low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Epsilons from low to high between which a bound from below of one law is linear in e^eps, and log of it there: the best of
+    several tilts of that law.
+
+    The law below, moved down to a little below its lattice points, with Q-masses kept, lives on these epsilons exactly, and so its
+    curve is linear between them. It has at least what the law itself has at epsilons that are larger by what all were moved, and that
+    is a little of what the law has at the next lattice point, and the rest of what it has at this one.
+    """
+    laws = [curve.below for curve in curves]
+    law = laws[0]
+    numbers = np.arange(math.floor((low - law.origin) / law.step), math.ceil((high - law.origin) / law.step) + 2.0)
+    points, logs, off = law.origin + law.step * numbers, np.full(len(numbers), -np.inf), 0.0
+    for each in laws:
+        away = round((law.origin - each.origin) / law.step)
+        apart = abs(each.origin + law.step * away - law.origin)
+        off = max(off, 2.0 * (each.shift + apart) + 16.0 * EPSILON * (float(np.abs(points).max()) + abs(each.origin) + law.step))
+        logs = np.maximum(logs, each.least(numbers + away))
+    share = math.expm1(min(8.0 * off, law.step)) / math.expm1(law.step)
+    moved = np.logaddexp(logs[:-1] + np.log1p(-share), logs[1:] + np.log(share))
+    moved = np.where(np.isfinite(moved), moved - 4.0 * EPSILON * (1.0 + np.abs(moved)), -np.inf)
+    return points[:-1] - 2.0 * off, moved - curves[0].leaves.log_error
 
 
 def rounded_lattice(leaves: RoundedLeaves, tilt: float, points: int) -> RoundedLattice:

@@ -22,15 +22,21 @@ second monotone. So
 
     f(alpha) <= max over the vertices (t_v, l_v) of l of max(0, 1 - l_v - t_v alpha, (1 - l_v - alpha) / t_v).
 
-Where lower bounds l_i belong to one law, whose own curve is linear in t between the t_i (`Knots`), the chords of the l_i are a bound,
-too, and the vertices are the points themselves.
+Where lower bounds l_i belong to one law, whose own curve is linear in t between the t_i (`Polygons.of_law`), the chords of the l_i are
+a bound, too, and the vertices are the points themselves.
+
+Which vertex. The largest of 1 - l_v - t_v alpha, and of (1 - alpha - l_v) / t_v, is at a vertex of the lower convex hull: where the
+falls (l_v - l_w) / (t_w - t_v) from one vertex to the next pass alpha, and where the intercepts l_v + t_v (l_v - l_w) / (t_w - t_v)
+pass 1 - alpha. Falls and intercepts are rounded by 6 ulp: whatever vertex follows is then at most 8 ulp of l_v + t_v alpha, or of
+1 - alpha, from the largest. By how much, relative, the hull that was found is above one of the points, which rounding may do, is
+measured, and all l_v are lowered by that. For the lower curve any vertex will do.
 
 Gaussian parameter. The smallest mu with G_mu <= f wherever both errors are at least some alpha_0 is the largest
 Phi^-1(1 - alpha) - Phi^-1(f(alpha)), alpha_0 <= alpha <= f(alpha): both curves are symmetric. On a linear piece of the lower polygon,
 polygon minus G_mu is concave (G_mu is convex), so for the upper end it is enough to compare at the ends of the pieces.
 
-Rounding: g + t alpha is a sum of positive numbers, off by 4 ulp of itself; it is moved outwards by that, and what is left of 1 by one
-float.
+Rounding: g + t alpha is a sum of positive numbers, off by 4 ulp of itself; it is moved outwards by that and what choosing the vertex
+costs, and what is left of 1 by one float.
 """
 
 from __future__ import annotations
@@ -49,23 +55,108 @@ DeltaIntervals = Callable[[np.ndarray], Any]
 """Certified intervals of delta for an array of epsilons: anything with `lower`, `estimate` and `upper` arrays."""
 _EPS = float(np.finfo(float).eps)
 _ROUNDING = 8.0 * _EPS
+_CHOICE = 16.0 * _EPS
 _LARGEST_EPSILON = 700.0
-_AT_ONCE = 2_000_000
 
 
-class Knots(NamedTuple):
-    """Bounds of delta at epsilons between which the lower one is linear in e^eps, from 0 or below on; nothing is known of the rest."""
+class Points(NamedTuple):
+    """Points (t, g), t increasing, and the lower convex hull of them: which they are, falls and intercepts between neighbours, and by
+    how much, relative, it is above some point, because of rounding.
+    """
 
-    epsilons: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    t: np.ndarray
+    g: np.ndarray
+    number: np.ndarray
+    falls: np.ndarray
+    intercepts: np.ndarray
+    above: float
 
-    def band(self, alpha: np.ndarray) -> Interval:
-        """The band at every alpha; beyond the last epsilon delta is at least 0."""
-        t = np.exp(self.epsilons)
-        upper, _ = _largest(alpha, np.append(t, t[-1]), np.append(self.lower, 0.0), 1.0)
-        lower, _ = _largest(alpha, t, self.upper, -1.0)
-        return _inside(alpha, lower, upper, 0.5 * (lower + upper))
+    @classmethod
+    def of(cls, t: np.ndarray, g: np.ndarray) -> Points:
+        number, last = np.arange(len(t)), len(t) - 1
+        if last > 1:  # what lies above the tangents from both ends goes at once
+            left, right = int(np.argmax((g[:1] - g[1:]) / (t[1:] - t[:1]))) + 1, int(np.argmin((g[:-1] - g[-1:]) / (t[-1:] - t[:-1])))
+            number = np.concatenate([[0], np.arange(max(left, 1), min(right, last - 1) + 1), [last]])
+        while True:
+            falls = -np.diff(g[number]) / np.diff(t[number])
+            concave = np.flatnonzero(falls[1:] > falls[:-1]) + 1
+            if not len(concave):
+                break
+            number = np.delete(number, concave)
+        intercepts = np.minimum.accumulate(g[number[:-1]] + falls * t[number[:-1]])
+        return cls(t, g, number, falls, intercepts, _excess(t, g, number))
+
+    def nearest(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The points where g + t alpha is smallest, and where (1 - alpha - g) / t is largest."""
+        return (self.number[np.searchsorted(-self.falls, -alpha, side="left")],
+                self.number[np.searchsorted(-self.intercepts, alpha - 1.0, side="right")])
+
+    def largest(self, alpha: np.ndarray, side: float) -> tuple[np.ndarray, np.ndarray]:
+        """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i), rounded to a side, and the t_i where it is attained."""
+        lowered = 1.0 - max(side, 0.0) * self.above
+        t, g = self.t, self.g * lowered
+        flat, steep = self._replace(falls=self.falls * lowered, intercepts=self.intercepts * lowered).nearest(alpha)
+        factor, choice = 1.0 - 4.0 * side * _EPS, max(side, 0.0) * _CHOICE
+        with np.errstate(over="ignore"):
+            values = np.nextafter(1.0 - (g[flat] + t[flat] * alpha) * (factor - choice), side * 2.0)
+            others = np.nextafter(1.0 - (g[steep] + alpha) * factor, side * 2.0) + choice * (1.0 - alpha)
+            others /= t[steep] * factor
+        return np.maximum(np.maximum(values, others), 0.0), t[np.where(values > others, flat, steep)]
+
+
+def _excess(t: np.ndarray, g: np.ndarray, number: np.ndarray) -> float:
+    """By how much the polygon through some points, the first and the last among them, is above any of the others, relative."""
+    if len(number) < 2:
+        return _ROUNDING
+    right = np.clip(np.searchsorted(t[number], t), 1, len(number) - 1)
+    low, high = number[right - 1], number[right]
+    chord = (g[low] * (t[high] - t) + g[high] * (t - t[low])) / (t[high] - t[low])
+    return max(float(np.max((chord - g) / np.maximum(chord, 1e-300))), 0.0) + _ROUNDING
+
+
+class Polygons(NamedTuple):
+    """Lower bounds of g at the vertices of a bound of g on all of [1, inf), and upper bounds of g at some t; both do not rise."""
+
+    below: Points
+    above: Points
+
+    def band(self, alpha: np.ndarray) -> tuple[Interval, np.ndarray]:
+        """The band at every alpha, and the epsilon of the vertex that its upper end comes from."""
+        upper, at = self.below.largest(alpha, 1.0)
+        lower, _ = self.above.largest(alpha, -1.0)
+        return _inside(alpha, lower, upper), np.log(at)
+
+    def corners(self) -> np.ndarray:
+        """The corners of the lower polygon above the diagonal, and where its lines cross the diagonal."""
+        t, up = self.above.t[self.above.number], self.above.g[self.above.number]
+        return np.concatenate([self.above.falls, (1.0 - up) / (1.0 + t)])
+
+    def separations(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For those of the alphas that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
+        the epsilons whose refinement would narrow them.
+        """
+        band, epsilons = self.band(alpha)
+        relevant = alpha <= band.upper
+        relevant[0] = True
+        upper, lower = (np.maximum(_separation(alpha[relevant], np.asarray(end)[relevant]), 0.0) for end in (band.lower, band.upper))
+        return alpha[relevant], lower * (1.0 - 1e-12), upper * (1.0 + 1e-12), epsilons[relevant]
+
+    def beside(self, alpha: np.ndarray) -> np.ndarray:
+        """The epsilons of the vertices that decide for these alphas, on either line: where upper bounds of g narrow the band."""
+        return np.log(self.below.t[np.unique(np.concatenate(self.below.nearest(alpha)))])
+
+    def with_upper(self, epsilons: np.ndarray, upper: np.ndarray) -> Polygons:
+        """With upper bounds of g at increasing epsilons."""
+        return Polygons(self.below, Points.of(np.exp(epsilons), np.minimum.accumulate(upper)))
+
+    @classmethod
+    def of_law(cls, epsilons: np.ndarray, lower: np.ndarray, floor: float) -> Polygons:
+        """From lower bounds of g at epsilons, the first at 0 or below, between which the curve that they bound is linear in e^eps, and
+        a bound of all g; of g from above nothing is known yet.
+        """
+        t = np.exp(np.append(epsilons, epsilons[-1] * (1.0 + 1e-9) + 1e-9))
+        below = np.maximum.accumulate(np.append(lower, floor)[::-1])[::-1]
+        return cls(Points.of(t, below), Points.of(t[:1], np.ones(1)))
 
 
 class Sandwich:
@@ -75,7 +166,7 @@ class Sandwich:
         self._deltas = deltas
         end = deltas(np.array([math.inf]))
         self._floor = max(float(np.asarray(end.lower)[0]), 0.0)
-        self.epsilons = self.lower = self.estimate = self.upper = np.zeros(0)
+        self.epsilons = self.lower = self.upper = np.zeros(0)
         self.add(np.append(epsilons, 0.0))
 
     def add(self, epsilons: np.ndarray) -> None:
@@ -89,17 +180,16 @@ class Sandwich:
         if not len(wanted):
             return
         found = self._deltas(wanted)
-        pairs = ((self.epsilons, wanted), (self.lower, found.lower), (self.estimate, found.estimate),
-                 (self.upper, found.upper))
+        pairs = (self.epsilons, wanted), (self.lower, found.lower), (self.upper, found.upper)
         columns = [np.concatenate(pair) for pair in pairs]
         order = np.argsort(columns[0])
-        self.epsilons, self.lower, self.estimate, self.upper = (column[order] for column in columns)
+        self.epsilons, self.lower, self.upper = (column[order] for column in columns)
         # g is non-increasing: a bound at one t serves the others
         self.upper = np.minimum.accumulate(self.upper)
         self.lower = np.maximum.accumulate(self.lower[::-1])[::-1]
 
-    def vertices(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vertices (t_v, l_v) of a lower bound of g on [1, inf)."""
+    def polygons(self) -> Polygons:
+        """The vertices (t_v, l_v) of a lower bound of g on [1, inf), and the (t_i, u_i)."""
         t, low, up = np.exp(self.epsilons), self.lower, self.upper
         with np.errstate(all="ignore"):
             step = np.diff(t)
@@ -114,73 +204,19 @@ class Sandwich:
             cross = np.clip(np.where(np.isfinite(cross), cross, start), start, stop)
             value = np.maximum(low[:-1] + rising * (cross - start), low[1:] + falling * (cross - stop))
             last = t[-1] + max(low[-1] - self._floor, 0.0) / max(-from_left[-1], 1e-300)
-        return (np.concatenate([t, cross, [min(last, 1e300)]]),
-                np.maximum(np.concatenate([low, value, [self._floor]]), self._floor))
-
-    def corners(self) -> np.ndarray:
-        """The corners of the lower polygon above the diagonal, and where its lines cross the diagonal.
-
-        Lines of points above the convex hull of the (t_i, u_i) are nowhere the largest.
-        """
-        t, up = np.exp(self.epsilons), self.upper
-        hull = _hull(t.tolist(), up.tolist())
-        t, up = t[hull], up[hull]
-        return np.concatenate([(up[:-1] - up[1:]) / np.diff(t), (1.0 - up) / (1.0 + t)])
-
-    def curves(self, alpha: np.ndarray) -> tuple[Interval, np.ndarray]:
-        """The band at every alpha, and the epsilon whose refinement would narrow it there."""
-        t = np.exp(self.epsilons)
-        vertices, floor = self.vertices()
-        upper, best = _largest(alpha, vertices, floor, 1.0)
-        lower, _ = _largest(alpha, t, self.upper, -1.0)
-        estimate, _ = _largest(alpha, t, self.estimate, 0.0)
-        return _inside(alpha, lower, upper, estimate), np.log(vertices[best])
-
-    def separations(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For those of the alphas that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
-        the epsilons whose refinement would narrow them.
-        """
-        band, epsilons = self.curves(alpha)
-        relevant = alpha <= band.upper
-        relevant[0] = True
-        upper, lower = (np.maximum(_separation(alpha[relevant], np.asarray(end)[relevant]), 0.0) for end in (band.lower, band.upper))
-        return alpha[relevant], lower * (1.0 - 1e-12), upper * (1.0 + 1e-12), epsilons[relevant]
+        vertices, floor = np.concatenate([t, cross, [min(last, 1e300)]]), np.concatenate([low, value, [self._floor]])
+        order = np.lexsort((floor, vertices))
+        vertices, floor = vertices[order], np.maximum(floor[order], self._floor)
+        single = np.append(True, np.diff(vertices) > 0.0)  # of equal ones the lowest
+        return Polygons(Points.of(vertices[single], floor[single]), Points.of(t, up))
 
 
-def _inside(alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray, estimate: np.ndarray) -> Interval:
+def _inside(alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Interval:
     """0 <= f(alpha) <= 1 - alpha; the latter is rounded up, but from 1/2 on, where it is exact (Sterbenz)."""
     most = np.where(alpha < 0.5, np.minimum(np.nextafter(1.0 - alpha, 2.0), 1.0), 1.0 - alpha)
     lower, upper = np.clip(lower, 0.0, most), np.minimum(upper, most)
     upper = np.maximum(upper, lower)
-    return Interval(lower, np.clip(estimate, lower, upper), upper)  # type: ignore[arg-type]
-
-
-def _largest(alpha: np.ndarray, t: np.ndarray, g: np.ndarray, side: float) -> tuple[np.ndarray, np.ndarray]:
-    """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i), rounded to a side, and the i where it is attained."""
-    values, best = np.zeros(len(alpha)), np.zeros(len(alpha), int)
-    size, factor = max(1, _AT_ONCE // len(t)), 1.0 - 4.0 * side * _EPS
-    for start in range(0, len(alpha), size):
-        a = alpha[start:start + size, None]
-        with np.errstate(over="ignore"):
-            flat = np.nextafter(1.0 - (g + t * a) * factor, side * 2.0) if side else 1.0 - (g + t * a)
-            steep = (np.nextafter(1.0 - (g + a) * factor, side * 2.0) if side else 1.0 - (g + a)) / (t * factor)
-        both = np.maximum(flat, steep)
-        best[start:start + size] = both.argmax(axis=1)
-        values[start:start + size] = both.max(axis=1)
-    return np.maximum(values, 0.0), best
-
-
-def _hull(t: list[float], g: list[float]) -> list[int]:
-    """Indices of the lower convex hull of points with increasing t."""
-    hull: list[int] = []
-    for i in range(len(t)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            if (g[b] - g[a]) * (t[i] - t[b]) < (g[i] - g[b]) * (t[b] - t[a]):
-                break
-            hull.pop()
-        hull.append(i)
-    return hull
+    return Interval(lower, 0.5 * (lower + upper), upper)  # type: ignore[arg-type]
 
 
 def _separation(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:

@@ -8,19 +8,20 @@ one has already reached: its floor.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.proofs.chernoff import Chernoff
+from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.contour import Contour
 from dp_edgeworth.proofs.curve import Curve
-from dp_edgeworth.proofs.ends import proved_deltas
+from dp_edgeworth.proofs.ends import around, least_deltas, proved_deltas
 from dp_edgeworth.proofs.mirror import Mirrored
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.rounded_lattice import RoundedLattice
-from dp_edgeworth.proofs.tradeoff import Knots
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice, table
+from dp_edgeworth.proofs.tradeoff import Polygons
 from dp_edgeworth.search.methods import narrowed
 from dp_edgeworth.search.problem import Problem
 from dp_edgeworth.search.questions import DeltaAt, EpsilonOf, Question
@@ -29,7 +30,7 @@ from dp_edgeworth.sums.composition import Composition
 _NEAR_TOP, _UNSEEN = 1e-9, 7.0  # digits (base e) by which losses are rarer than a delta that they hardly matter for
 _FEW_USES = 64  # a large loss of one of them carries delta: all other large ones are in the way
 _COARSE = 5.0  # steps that are so much coarser than others say nothing new
-_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 30_000, 12, 3, 5_000, 64
+_MOST_KNOTS, _MOST_CURVES, _MOST_SEARCHES, _MOST_FREQUENCIES, _FEW_LEAVES = 100_000, 12, 3, 5_000, 64
 
 
 def reach(directions: Sequence[Composition], delta: float) -> float:
@@ -86,25 +87,37 @@ def delta_bounds(directions: Sequence[Composition], epsilons: np.ndarray, tolera
     return found.falling(targets).at(slice(len(epsilons)))
 
 
-def knots(directions: Sequence[Composition], high: float, memory: Memory) -> list[Knots]:
-    """What lattices that were made for earlier questions say from 0 to `high`: one table for every direction that has any."""
-    found = []
+def tables(directions: Sequence[Composition], high: float, memory: Memory) -> Iterator[Polygons]:
+    """What curves that were made for earlier questions prove of delta from below, all from 0 to `high`: of one direction each."""
     for composition in directions:
         known = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice)]
-        if not known or composition.dominated is not composition:
+        forms = [curve for curve in memory.of(composition) if isinstance(curve, ClosedForm) and curve.kinks is not None]
+        if composition.dominated is not composition or not (known or forms):
             continue
-        leaves = min((curve.leaves for curve in known), key=lambda each: each.step)
-        if high / leaves.step < _MOST_KNOTS:
-            same = [curve for curve in known if curve.leaves is leaves]  # tilts of one law
-            epsilons, asked = same[0].knots(0.0, high)
-            lower = np.max([proved_deltas(curve, composition, asked).lower for curve in same], axis=0)
-            found.append(Knots(epsilons, lower, np.max([_upper(each, epsilons, memory) for each in directions], axis=0)))
-    return found
+        if forms:
+            epsilons, asked = forms[0].table(high)
+            lower = proved_deltas(forms[0], composition, asked).lower
+        else:
+            leaves = min((curve.leaves for curve in known), key=lambda each: each.step)
+            if not high / leaves.step < _MOST_KNOTS:
+                continue
+            epsilons, logs = table([curve for curve in known if curve.leaves is leaves], 0.0, high)
+            lower = least_deltas(logs, composition)
+        yield Polygons.of_law(epsilons, lower, around(composition.infinite_mass)[0])
+
+
+def _of_atoms(curve: Curve) -> bool:
+    return isinstance(curve, ClosedForm) and curve.kinks is not None
+
+
+def most(directions: Sequence[Composition], epsilons: np.ndarray, memory: Memory) -> np.ndarray:
+    """Upper bounds of delta, by the quick curves that were made for earlier questions."""
+    return np.asarray(np.max([_upper(each, epsilons, memory) for each in directions], axis=0))
 
 
 def _upper(composition: Composition, epsilons: np.ndarray, memory: Memory) -> np.ndarray:
     """The smallest upper bound of delta that the quick curves of a direction know."""
-    curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored)]
+    curves = [curve for curve in memory.of(composition) if isinstance(curve, RoundedLattice | Chernoff | Mirrored) or _of_atoms(curve)]
     finest = min((curve.leaves.step for curve in curves if isinstance(curve, RoundedLattice)), default=0.0)
     curves = [curve for curve in curves if not (isinstance(curve, RoundedLattice) and curve.leaves.step > _COARSE * finest)]
     bounds = [proved_deltas(curve, composition, epsilons).upper for curve in curves[-_MOST_CURVES:]]

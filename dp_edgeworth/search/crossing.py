@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dp_edgeworth.proofs.closed_form import ClosedForm
 from dp_edgeworth.proofs.curve import Curve
 from dp_edgeworth.proofs.ends import log_targets, proved_epsilons
 from dp_edgeworth.proofs.proved import Proved
@@ -26,7 +27,10 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
     The last step is made from the bounds themselves.
     """
     targets, slack = log_targets(composition, deltas, complement=curve.complement, whole=curve.whole)
-    epsilons = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
+    if isinstance(curve, ClosedForm) and curve.inverse is not None:
+        epsilons = curve.inverse(targets)
+    else:
+        epsilons = _light(curve, float(targets[0]), float(starts[0])) if len(deltas) == 1 else _newton(curve, targets, starts)
     b = curve.bounds(epsilons)
     slopes = np.where(np.isfinite(b.slope) & (b.slope != 0.0), np.abs(b.slope), abs(curve.tilt))
     high, low = (-b.lower, -b.upper) if curve.complement else (b.upper, b.lower)
@@ -53,19 +57,21 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
 def tabled(curve: RoundedLattice, composition: Composition, deltas: np.ndarray, high: float) -> Proved:
     """Many targets off a lattice: G is linear in e^eps between its points, so both bounds are inverted there, up to `high`."""
     targets, slack = log_targets(composition, deltas, complement=False)
-    epsilons, _ = curve.knots(0.0, high)
-    epsilons = np.append(0.0, epsilons[epsilons > 0.0])
+    epsilons = np.append(0.0, curve.points(0.0, high))
     bounds = curve.bounds(epsilons)
-    low, middle, up = (_inverse(epsilons, table, goal) for table, goal in (
-        (bounds.lower, targets + slack), (bounds.estimate, targets), (bounds.upper, targets - slack)))
+    low = _inverse(epsilons, bounds.lower, targets + slack, falling=False)
+    middle, up = _inverse(epsilons, bounds.estimate, targets), _inverse(epsilons, bounds.upper, targets - slack)
     unit = _UNIT * np.maximum(middle, 1e-2)
     return proved_epsilons(curve, composition, deltas, low - unit, middle, up + unit)
 
 
-def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Where a falling table crosses the targets; it is read as linear in e^eps."""
+def _inverse(epsilons: np.ndarray, logs: np.ndarray, targets: np.ndarray, *, falling: bool = True) -> np.ndarray:
+    """Where a table crosses the targets, read as linear in e^eps: a bound from above serves all larger epsilons, one from below (not
+    `falling`) all smaller ones, however bad it is there itself.
+    """
     with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
-        values, goals = np.minimum.accumulate(np.exp(np.minimum(logs, 0.0))), np.exp(np.minimum(targets, 0.0))
+        values, goals = np.exp(np.minimum(logs, 0.0)), np.exp(np.minimum(targets, 0.0))
+        values = np.minimum.accumulate(values) if falling else np.maximum.accumulate(values[::-1])[::-1]
         right = np.clip(np.searchsorted(-values, -goals, side="left"), 1, len(values) - 1)
         share = (values[right - 1] - goals) / (values[right - 1] - values[right])
         share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)

@@ -15,7 +15,7 @@ from scipy import fft
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs import reduction
 from dp_edgeworth.proofs.proved import Proved
-from dp_edgeworth.proofs.rounded_lattice import RoundedLattice, Tilted, rounded_lattice, tail
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice, Tail, Tilted, rounded_lattice, tail
 from dp_edgeworth.proofs.rounding import Rounded, RoundedLeaves, rounded_leaves
 from dp_edgeworth.search.ladder import Place, place_of_delta
 from dp_edgeworth.search.problem import Problem
@@ -28,9 +28,11 @@ _RESERVE = 5.0  # of them to spare where one tilt serves more than one target
 _LARGE_LEVELS = (-0.7, -2.0, -4.0, -6.0, -9.0, -13.0, -18.0)
 _LIGHT = 1e-7  # of the smallest delta may go to losses without a bound
 _FINEST, _COARSEST = 1e-12, 1e-5  # relative accuracy of G that periods are made for
-_MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; where widths say nothing; a little more than they say
+_MOST_FINER, _BLIND, _SPARE = 64.0, 4.0, 1.2  # by how much a step is divided; where widths say nothing; a little more than they say
 _LONGEST = _MOST_POINTS / 1.1
-_RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
+_RUNGS = np.exp2(np.array([0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0, -4.0]) / 1.5)  # tilts that are tried, in units of the best one
+_MOST_LOSS = 13.0  # log A / G
+_LITTLE_LOSS, _MUCH_LONGER = 13.0, 2.0  # with which a tilt may serve other targets, too
 _LONGER = 1.15 ** np.arange(24)
 _ROUGH_POINTS = 512
 _PROBES = 5  # targets whose places are looked at
@@ -41,13 +43,37 @@ _MOST_GUESSES = 5
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
 
+class _Tilted(NamedTuple):
+    """What a tilt does to a sum of rounded leaves: log of its moment, the sum of its heaviest losses, its tail."""
+
+    tilt: float
+    log_mgf: float
+    centre: float
+    tail: Tail
+
+    def loss(self, place: Place) -> float:
+        """log of what the table is made of, over what is looked for."""
+        return self.log_mgf - self.tilt * place.epsilon - place.log_g
+
+    def period(self, place: Place, log_relative: float) -> float:
+        """About the shortest one with which copies from both sides are as small as asked."""
+        periods = _LONGER * (-place.log_g - log_relative) / self.tilt
+        enough = self.tail.log_beyond(place.epsilon - self.centre + periods) <= log_relative - self.loss(place)
+        return float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
+
+
 class _Level(NamedTuple):
-    """About the epsilon of some level of delta; the relative accuracy wanted there; tilt and period for it."""
+    """About the epsilon of some level of delta; tilt and period for it, and for others that they serve, too."""
 
     place: Place
-    log_relative: float
-    tilt: float
+    tilted: _Tilted
     period: float
+
+    def lengthened(self, place: Place, log_relative: float) -> _Level | None:
+        """So that it serves another place, too; None where a tilt of its own is better."""
+        period = self.tilted.period(place, log_relative)
+        return self._replace(period=max(period, self.period)) if (
+            self.tilted.loss(place) <= _LITTLE_LOSS and period <= _MUCH_LONGER * self.period) else None
 
 
 def read_off_lattices(problem: Problem, question: Question, found: Proved, floor: np.ndarray) -> Proved:
@@ -65,7 +91,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(_floor_of_losses, places)))
 
     def planned(leaves: RoundedLeaves) -> list[_Level]:
-        return [_level(leaves, place, question.tolerance, reserve) for place in places]
+        return _levels(leaves, places, question.tolerance, reserve)
 
     for _ in range(_MOST_PASSES):
         leaves = rounded(step)
@@ -101,8 +127,8 @@ def _start(problem: Problem, question: Question, found: Proved, floor: np.ndarra
 
 def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.ndarray, places: list[Place]) -> float:
     """log of what of every leaf may become infinite: a little of the smallest delta that is guessed, or known to be open."""
-    known = [question.log_delta(problem.whole, found, int(i)) for i in question.worthy(found, floor)]
-    smallest = max(min([*known, *(place.log_g for place in places)]), _least_log(question))
+    known = question.log_deltas(problem.whole, found, question.worthy(found, floor))
+    smallest = max(min(float(known.min(initial=0.0)), *(place.log_g for place in places)), _least_log(question))
     return smallest + math.log(_LIGHT) - math.log(problem.rest.total)
 
 
@@ -121,7 +147,7 @@ def _closer(problem: Problem, question: Question, found: Proved, floor: np.ndarr
 
 
 def _nearest(problem: Problem, question: Question, found: Proved, left: np.ndarray, place: Place) -> int:
-    return int(min(left, key=lambda i: abs(question.log_delta(problem.whole, found, int(i)) - place.log_g)))
+    return int(left[np.argmin(np.abs(question.log_deltas(problem.whole, found, left) - place.log_g))])
 
 
 def _first_step(place: Place, tolerance: float) -> float:
@@ -144,7 +170,7 @@ def _leaves(composition: Composition, step: float, log_tail: float, floor: float
 
 def _places(problem: Problem, question: Question, found: Proved, left: np.ndarray) -> list[Place]:
     """From the smallest delta that is open to the largest."""
-    hardest = min(left, key=lambda i: (question.log_delta(problem.whole, found, int(i)), -question.targets[i]))
+    hardest = left[np.lexsort((-question.targets[left], question.log_deltas(problem.whole, found, left)))[0]]
     current = _without_rarest(problem, question, found, int(hardest)) if problem.rest.has_tail else problem
     some = {int(left[i]) for i in np.linspace(0, len(left) - 1, _PROBES).astype(int)} | {int(hardest)}
     ends = [_place(question, problem, current, found, i) for i in some]
@@ -189,21 +215,37 @@ def _place(question: Question, problem: Problem, current: Problem, found: Proved
     return None
 
 
-def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> _Level:
+def _levels(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserve: float) -> list[_Level]:
+    """Tilts and periods that serve all places."""
+    rough, levels = _rough(leaves), list[_Level]()
+    for place in places:
+        log_relative = _log_relative(place, tolerance) - reserve
+        last = levels[-1].lengthened(place, log_relative) if levels else None
+        levels = [*levels[:-1], last] if last is not None else [*levels, _level(*rough, place, log_relative)]
+    return levels
+
+
+def _log_relative(place: Place, tolerance: float) -> float:
+    """The accuracy of G that periods are made for."""
+    return math.log(min(max(0.02 * tolerance * max(1.0, place.epsilon) * place.slope, _FINEST), _COARSEST))
+
+
+def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_relative: float) -> _Level:
     """With the tilt that needs the shortest period for copies from both sides to be as small as asked."""
-    log_relative = math.log(min(max(0.02 * tolerance * max(1.0, place.epsilon) * place.slope, _FINEST), _COARSEST)) - reserve
-    rough, step = _rough(leaves)
-    options = []
+    found, least = None, math.inf
     for tilt in map(float, place.rungs.tilts[place.best] * _RUNGS):
         parts = [(Tilted.of(part, tilt, step), count) for part, count in rough]
-        loss = math.fsum(count * part.log_moment for part, count in parts) - tilt * place.epsilon - place.log_g
-        periods = _LONGER * (-place.log_g - log_relative) / tilt
-        height = place.epsilon - math.fsum(count * part.centre for part, count in parts)
-        enough = tail(parts, tilt, step).log_beyond(height + periods) <= log_relative - loss
-        period = float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
-        options.append((math.log(period) + 0.02 * max(loss, 0.0) + (math.inf if loss > _MOST_LOSS else 0.0), tilt, period))
-    _, tilt, period = min(options)
-    return _Level(place, log_relative, tilt, period)
+        log_mgf = math.fsum(count * part.log_moment for part, count in parts)
+        loss, shortest = log_mgf - tilt * place.epsilon - place.log_g, (-place.log_g - log_relative) / tilt
+        if found is not None and (loss > _MOST_LOSS or math.log(shortest) + 0.02 * max(loss, 0.0) >= least):
+            continue
+        tilted = _Tilted(tilt, log_mgf, math.fsum(count * part.centre for part, count in parts), tail(parts, tilt, step))
+        period = tilted.period(place, log_relative)
+        score = math.log(period) + 0.02 * max(loss, 0.0)
+        if score < least:
+            found, least = _Level(place, tilted, period), score
+    assert found is not None
+    return found
 
 
 def _rough(leaves: RoundedLeaves) -> tuple[list[tuple[Rounded, int]], float]:
@@ -229,12 +271,13 @@ def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray
     for the targets that are still open.
     """
     for level in levels:
-        if level.period > _MOST_POINTS * leaves.step or leaves.step * (level.tilt + 1.0) * math.sqrt(problem.rest.total) >= _COARSE:
+        tilt = level.tilted.tilt
+        if level.period > _MOST_POINTS * leaves.step or leaves.step * (tilt + 1.0) * math.sqrt(problem.rest.total) >= _COARSE:
             continue
         left = question.open(found, floor)
         if not len(left):
             return found, 0.0
-        raw = rounded_lattice(leaves, level.tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
+        raw = rounded_lattice(leaves, tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
         nearest = _nearest(problem, question, found, left, level.place)
         found = found.met(question.read(problem.curve(raw), problem.whole, left, level.place.epsilon, found, floor, nearest), left)
     return found, _finer(question, found, floor)
@@ -243,7 +286,7 @@ def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray
 def _finer(question: Question, found: Proved, floor: np.ndarray) -> float:
     """By how much finer the step must be for the targets that are open: widths fall with its square."""
     left = question.worthy(found, floor)
-    ratios = np.array([(found.upper[i] - found.lower[i]) / max(question.wanted(found, int(i)), 1e-300) for i in left])
+    ratios = (found.upper[left] - found.lower[left]) / np.maximum(question.wanted(found, left), 1e-300)
     known = np.isfinite(ratios) & (found.lower[left] > 0.0)
     finer = math.sqrt(float(ratios[known].max())) if known.any() else 0.0
     return min(max(finer, 0.0 if known.all() else _BLIND), _MOST_FINER)

@@ -2,7 +2,7 @@
 
     method                     when                                         cost
     random allocation          one epoch and nothing else                   some milliseconds
-    closed form                Gaussians, one leaf, Laplace near the top    a tenth of a millisecond
+    closed form                Gaussians, a leaf, few atoms, Laplace's top  a tenth of a millisecond
     at the floor               another direction has an answer already      one ladder, one short contour
     lattices, few uses         up to 64 uses of up to 3 kinds, not atoms    3 to 50 ms, the same for a whole curve
     convolution, atoms         atoms on no common lattice                   as the small convolution below
@@ -190,7 +190,7 @@ def _convolutions(most_pairs: float, *, best: bool = False) -> Callable[[Problem
             if hidden and log_delta - drop > convolution.LEAST_LOG_DELTA:
                 log_delta, drop = log_delta - drop, 2.0 * drop  # what was charged for a larger delta hides this one
                 continue
-            wanted, width = question.wanted(found, number), float(own.upper[0] - own.lower[0])
+            wanted, width = float(question.wanted(found, np.array([number]))[0]), float(own.upper[0] - own.lower[0])
             new = question.scale(found, number)  # what was made for another epsilon says nothing of what is possible
             possible = width * raw.size / most_pairs if math.isfinite(width) and 0.5 * guess < new < 2.0 * guess else 0.0
             known = float(found.upper[number] - found.lower[number])

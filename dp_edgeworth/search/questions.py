@@ -95,8 +95,12 @@ class Question(abc.ABC):
         """Those of some targets that lie where a closed form holds."""
 
     @abc.abstractmethod
+    def log_deltas(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        """About log G at some targets."""
+
     def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
-        """About log G at a target."""
+        """At one."""
+        return float(self.log_deltas(composition, found, np.array([number]))[0])
 
     @abc.abstractmethod
     def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
@@ -107,8 +111,8 @@ class Question(abc.ABC):
         """About the epsilon of a target."""
 
     @abc.abstractmethod
-    def wanted(self, found: Proved, number: int) -> float:
-        """The width of the answer that convolutions aim at."""
+    def wanted(self, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        """The widths of answers that convolutions and lattices aim at."""
 
     @abc.abstractmethod
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
@@ -218,8 +222,8 @@ class EpsilonOf(Question):
         logs = log_targets(composition, self.targets[numbers], complement=form.complement, whole=True).logs
         return numbers[(logs > at_start) if form.complement else (logs < at_start)]
 
-    def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
-        return float(log_targets(composition, self.targets[[number]], complement=False).logs[0])
+    def log_deltas(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        return log_targets(composition, self.targets[numbers], complement=False).logs
 
     def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
         return float(log_targets(composition, self.targets[[number]], complement=False).logs[0]), float(floor[number])
@@ -229,9 +233,9 @@ class EpsilonOf(Question):
             return float(found.estimate[number])
         return 0.3 * float(found.upper[number]) if math.isfinite(found.upper[number]) else 1.0
 
-    def wanted(self, found: Proved, number: int) -> float:
-        low = float(found.lower[number])
-        return min(self.tolerance * max(1.0, low), _FINE * max(low, self.tolerance))
+    def wanted(self, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        low = found.lower[numbers]
+        return np.minimum(self.tolerance * np.maximum(1.0, low), _FINE * np.maximum(low, self.tolerance))
 
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         least, smallest = float(self.targets[numbers].min()), float(found.upper[numbers].min())
@@ -305,9 +309,9 @@ class DeltaAt(Question):
     def within(self, form: ClosedForm, composition: Composition, numbers: np.ndarray) -> np.ndarray:
         return numbers[self.targets[numbers] >= form.start]
 
-    def log_delta(self, composition: Composition, found: Proved, number: int) -> float:
-        most = float(found.upper[number]) - composition.infinite_mass
-        return math.log(most) if most > 0.0 else -745.0
+    def log_deltas(self, composition: Composition, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        finite = found.upper[numbers] - composition.infinite_mass
+        return np.where(finite > 0.0, np.log(np.maximum(finite, 5e-324)), -745.0)
 
     def expected(self, composition: Composition, number: int, floor: np.ndarray) -> tuple[float, float]:
         return math.log(max(float(floor[number]), 1e-300)), abs(float(self.targets[number]))
@@ -315,8 +319,8 @@ class DeltaAt(Question):
     def scale(self, found: Proved, number: int) -> float:
         return abs(float(self.targets[number]))
 
-    def wanted(self, found: Proved, number: int) -> float:
-        return float(self._relative()[number] * found.upper[number])
+    def wanted(self, found: Proved, numbers: np.ndarray) -> np.ndarray:
+        return self._relative()[numbers] * found.upper[numbers]
 
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         return _CHEAP * self.tolerance, _LEAST_LOG

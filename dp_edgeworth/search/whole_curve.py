@@ -7,26 +7,30 @@ them, so an interval that is r times too wide is divided into sqrt(r).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dp_edgeworth import validation
 from dp_edgeworth.intervals import Interval
-from dp_edgeworth.proofs.tradeoff import DeltaIntervals, Knots, Sandwich
+from dp_edgeworth.proofs.tradeoff import DeltaIntervals, Polygons, Sandwich
 
 _RELATIVE = 1e-3  # of beta and of 1 - beta
 _FIRST_EPSILONS, _MOST_ROUNDS, _MOST_PARTS, _MOST_POINTS = 48, 8, 40, 6_000
 _MU_WIDTH = 5e-5  # relative
+_TABLED = 500  # points that upper bounds are read at
 
 
 class WholeCurve(NamedTuple):
-    """Certified intervals of delta; about the epsilon of a delta; tables of delta up to an epsilon that was asked about."""
+    """Certified intervals of delta; about the epsilon of a delta; of what is known already, once delta was asked: lower bounds of delta
+    on a lattice of epsilons up to one that was asked about, and upper bounds at some epsilons.
+    """
 
     deltas: DeltaIntervals
     epsilon: Callable[[float], float]
-    knots: Callable[[float], list[Knots]] = lambda high: []
+    tables: Callable[[float], Iterable[Polygons]] = lambda high: ()
+    most: Callable[[np.ndarray], np.ndarray] = lambda epsilons: np.ones(len(epsilons))
 
 
 def tradeoff(alpha: Any, curve: WholeCurve, tolerance: float = 1e-6) -> Interval:
@@ -53,28 +57,46 @@ def tradeoff(alpha: Any, curve: WholeCurve, tolerance: float = 1e-6) -> Interval
 def _band(alphas: np.ndarray, curve: WholeCurve, tolerance: float) -> Interval:
     """Off the tables of lattices where there are any; what these leave wide by a sandwich."""
     sandwich = _first(alphas, curve)
-    high = float(sandwich.epsilons[-1])
-    tables = [knots.band(alphas) for knots in curve.knots(high)]
-    band = _met([sandwich.curves(alphas)[0], *tables])
+    most = 1.0 - alphas
+    band = Interval(np.zeros(len(alphas)), most, np.nextafter(most, 2.0))  # type: ignore[arg-type]
+    for _, table in _tables(alphas, sandwich, curve):
+        band = _met([band, _asked(table, table.beside(alphas), curve).band(alphas)[0]])
+        if not (_excess(band, tolerance) > 1.0).any():
+            return band
     for _ in range(_MOST_ROUNDS):
-        wide = _excess(band, tolerance)
+        own, at = sandwich.polygons().band(alphas)
+        band = _met([band, own])
+        wide, known = _excess(band, tolerance), len(sandwich.epsilons)
         if not (wide > 1.0).any():
             break
-        _, at = sandwich.curves(alphas)
-        known = len(sandwich.epsilons)
         sandwich.add(_divided(sandwich.epsilons, at[wide > 1.0], wide[wide > 1.0]))
         if not known < len(sandwich.epsilons) < _MOST_POINTS:
             break
-        band = _met([band, sandwich.curves(alphas)[0]])
+        band = _met([band, sandwich.polygons().band(alphas)[0]])
     return band
 
 
 def _first(alphas: np.ndarray, curve: WholeCurve) -> Sandwich:
     """Epsilons up to where delta is below the smallest alpha, close together where delta is large."""
-    smallest = max(min(float(alphas[alphas > 0.0].min(initial=0.5)), 0.1) * 1e-3, 1e-300)
-    high = curve.epsilon(smallest)
+    high = curve.epsilon(_smallest(alphas))
     shares = np.linspace(0.0, 1.0, _FIRST_EPSILONS) ** 1.5
     return Sandwich(curve.deltas, high * shares if math.isfinite(high) else np.zeros(0))
+
+
+def _smallest(alphas: np.ndarray) -> float:
+    """The smallest delta that matters for some alphas."""
+    return max(min(float(alphas[alphas > 0.0].min(initial=0.5)), 0.1) * 1e-3, 1e-300)
+
+
+def _tables(alphas: np.ndarray, sandwich: Sandwich, curve: WholeCurve) -> Iterator[tuple[float, Polygons]]:
+    """What is known of delta from below on lattices, as far as delta matters, and how far that is; one after the other."""
+    far = np.flatnonzero(sandwich.upper <= _smallest(alphas))
+    high = float(sandwich.epsilons[far[0] if len(far) else -1])
+    return ((high, polygons) for polygons in curve.tables(high))
+
+
+def _asked(table: Polygons, epsilons: np.ndarray, curve: WholeCurve) -> Polygons:
+    return table.with_upper(epsilons, curve.most(epsilons))
 
 
 def _met(bands: list[Interval]) -> Interval:
@@ -121,15 +143,24 @@ def gdp_mu(curve: WholeCurve, min_alpha: float = 1e-10) -> Interval:
         mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha) }
     """
     least = checked_min_alpha(min_alpha)
-    if advantage(curve).upper == 0.0:  # f(alpha) = 1 - alpha
-        return Interval(0.0, 0.0, 0.0)
     grid = np.geomspace(least, 0.5, 60)
     sandwich, result = _first(grid, curve), Interval(0.0, 0.0, math.inf)
-    for _ in range(_MOST_ROUNDS):
-        _, lower, upper, epsilons = sandwich.separations(np.union1d(grid, np.clip(sandwich.corners(), least, 0.5)))
+    if sandwich.upper[0] == 0.0:  # f(alpha) = 1 - alpha
+        return Interval(0.0, 0.0, 0.0)
+    tables = (_asked(table, np.linspace(0.0, high, _TABLED), curve) for high, table in _tables(grid, sandwich, curve))
+    rounds = 0
+    while rounds < _MOST_ROUNDS:
+        table = next(tables, None)
+        polygons = table or sandwich.polygons()
+        _, lower, upper, epsilons = polygons.separations(np.union1d(grid, np.clip(polygons.corners(), least, 0.5)))
         best, most = float(lower.max()), float(upper.max())
         result = Interval(max(best, result.lower), best, min(most, result.upper))
         wanted = _MU_WIDTH * result.lower
+        if result.upper <= result.lower + wanted:
+            break
+        if table is not None:
+            continue
+        rounds += 1
         wide = upper > result.lower + wanted
         known = len(sandwich.epsilons)
         if not wide.any() or not math.isfinite(most):

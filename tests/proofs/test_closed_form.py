@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -81,8 +82,78 @@ def test_laplace_near_the_top(scales) -> None:
     assert forms[1].bounds(np.array([0.5 * start])).lower[0] == -math.inf
 
 
+ATOMS = [
+    {Atoms((0.25, 0.5, 0.25), (0.5, 0.125, 0.375)): 4, Atoms((0.25, 0.75), (0.75, 0.25)): 3},  # on no common lattice
+    {Atoms((0.25, 0.5, 0.25), (0.25, 0.5, 0.25)): 5, Atoms((0.125, 0.875), (0.375, 0.625)): 2},
+    {Atoms((0.25, 0.75, 0.0), (0.5, 0.4375, 0.0625)): 6, Atoms((2.0**-30, 1.0 - 2.0**-30), (0.5, 0.5)): 2},
+    {Atoms((0.375, 0.5, 0.125), (0.125, 0.5, 0.375)): 30},  # many sums that are the same
+]
+
+
+def _law(counts) -> dict[Fraction, tuple[Fraction, Fraction]]:
+    """Sums of finite losses by the ratio of their masses, which are dyadic: P-mass and Q-mass as fractions."""
+    law = {Fraction(1): (Fraction(1), Fraction(1))}
+    for atoms, count in counts.items():
+        points = [(Fraction(p), Fraction(q)) for p, q in zip(atoms.p_masses, atoms.q_masses, strict=True) if p]
+        for _ in range(count):
+            new: dict[Fraction, tuple[Fraction, Fraction]] = {}
+            for _, (p, q) in law.items():
+                for more_p, more_q in points:
+                    ratio = (q * more_q) / (p * more_p)
+                    before = new.get(ratio, (Fraction(0), Fraction(0)))
+                    new[ratio] = before[0] + p * more_p, before[1] + q * more_q
+            law = new
+    return law
+
+
+@pytest.mark.parametrize("number", range(len(ATOMS)))
+def test_sums_of_atoms(number) -> None:
+    """Against sums of fractions: G and 1 - delta between the sums, at them, and next to them."""
+    composition, law = Composition(ATOMS[number]), _law(ATOMS[number])
+    infinite = 1 - sum(q for _, q in law.values())
+    forms = closed_forms(composition)
+    assert forms is not None and forms[0].kinks is not None
+    losses = np.array(sorted(float(mp.log(mpf(r.numerator) / r.denominator)) for r in law if r > 1))
+    assert len(forms[0].kinks) <= len(losses) + 8  # and 0
+    points = np.concatenate([[0.0], losses, np.nextafter(losses, 0.0), 0.5 * (losses[1:] + losses[:-1])])
+    delta, complement = (form.bounds(points) for form in forms)
+    assert np.all(np.diff(forms[0].kinks) > 0.0)
+    with mp.workdps(50):
+        for i, epsilon in enumerate(points):
+            exact = mp.fsum(max(mpf(0), mpf(q.numerator) / q.denominator - mp.exp(mpf(epsilon)) * p.numerator / p.denominator)
+                            for p, q in law.values())
+            if exact > 0:
+                assert delta.lower[i] <= mp.log(exact) <= delta.upper[i], epsilon
+            if exact > 1e-12:
+                crossing = forms[0].inverse(np.array([float(mp.log(exact))]))
+                assert forms[0].bounds(crossing).estimate[0] == pytest.approx(float(mp.log(exact)), abs=1e-9)
+            assert delta.upper[i] - delta.lower[i] < 1e-10 or epsilon > losses[-1] * (1.0 - 1e-12)
+            exact = 1 - exact - mpf(infinite.numerator) / infinite.denominator
+            assert complement.lower[i] <= mp.log(exact) <= complement.upper[i], epsilon
+
+
+@pytest.mark.parametrize("number", range(len(ATOMS)))
+def test_the_table_of_atoms_is_below_the_curve_between_its_points(number) -> None:
+    """Chords in e^eps against fractions."""
+    law, forms = _law(ATOMS[number]), closed_forms(Composition(ATOMS[number]))
+    assert forms is not None
+    epsilons, asked = forms[0].table(3.0)
+    logs = forms[0].bounds(asked).lower
+    assert epsilons[0] == 0.0 and len(epsilons) > 2 and np.all(asked > epsilons)
+    with mp.workdps(40):
+        for i in range(len(epsilons) - 1):
+            left, right = (mp.exp(mpf(float(end))) for end in epsilons[i:i + 2])
+            for share in (mpf(0), mpf("0.5"), mpf("0.999")):
+                t = left + share * (right - left)
+                chord = (1 - share) * mp.exp(mpf(float(logs[i]))) + share * mp.exp(mpf(float(logs[i + 1])))
+                exact = mp.fsum(max(mpf(0), mpf(q.numerator) / q.denominator - t * p.numerator / p.denominator)
+                                for p, q in law.values())
+                assert exact * (1 - mpf("1e-9")) - mpf("1e-20") <= chord <= exact
+
+
 @pytest.mark.parametrize("counts", [
-    {LaplaceShift(1.0): 2000}, {Atoms((0.25, 0.75), (0.75, 0.25)): 2}, {LaplaceShift(1.0): 1, GaussianShift(1.0): 1}])
+    {LaplaceShift(1.0): 2000}, {Atoms((0.25, 0.75), (0.75, 0.25)): 1001}, {Atoms((0.25, 0.25, 0.5), (0.5, 0.25, 0.25)): 200},
+    {LaplaceShift(1.0): 1, GaussianShift(1.0): 1}])
 def test_where_nothing_is_known(counts) -> None:
     assert closed_forms(Composition(counts)) is None
 

@@ -366,3 +366,44 @@ def test_infinite_losses_are_not_charged_twice(count: int) -> None:
     for epsilon, lower, upper in zip(epsilons, bounds.lower, bounds.upper, strict=True):
         exact = float(mp.log(hockey_stick(losses, masses, float(epsilon))))
         assert exact - 1e-3 < lower <= exact + 1e-13 and exact - 1e-13 <= upper < exact + 1e-3
+
+
+@pytest.mark.parametrize("name", ["coins", "crooked coins", "laplace", "gaussian", "sampled gaussian"])
+@pytest.mark.parametrize("points", [64, 2048])
+def test_the_table_is_below_the_curve_between_its_points(name: str, points: int) -> None:
+    """Several tilts of one law, whose lattice points differ by rounding: chords in e^eps are below the exact curve."""
+    known, step = BY_NAME[name], 24.0 / points
+    leaves = rounded_leaves(known.composition, step, -34.0)
+    assert leaves is not None
+    curves = [rounded_lattice(leaves, tilt, points) for tilt in (0.5, 0.9, 2.0)]
+    epsilons, logs = module.table(curves, 0.0, 3.0)
+    assert epsilons[0] <= 0.0 and epsilons[-1] >= 3.0 - step and np.all(np.diff(epsilons) > 0.0)
+    alone = module.table(curves[2:], 0.0, 3.0)[1]
+    assert np.all(logs >= alone - 1e-9)
+    rng = np.random.default_rng(1)
+    with mp.workdps(40):
+        for i in rng.integers(0, len(epsilons) - 1, 40):
+            left, right = (mp.exp(mpf(float(epsilons[j]))) for j in (i, i + 1))
+            for share in (mpf(0), mpf(float(rng.uniform())), mpf(1)):
+                t = left + share * (right - left)
+                chord = (1 - share) * mp.exp(mpf(float(logs[i]))) + share * mp.exp(mpf(float(logs[i + 1])))
+                exact = known.finite(mp.log(t))
+                assert chord <= exact * (1 + mpf("1e-25")), (name, float(mp.log(t)))
+                if points > 64 and name in ("laplace", "gaussian") and exact > 1e-3:
+                    assert chord > exact * (1 - 2 * mpf(step)), (name, float(mp.log(t)))
+
+
+def test_a_table_pays_for_what_its_law_was_moved_by() -> None:
+    """Lattice points that are known to 1e-4 only: a law that lies so much lower is possible. The step divides the gap, so that rounding
+    does nothing else.
+    """
+    known = BY_NAME["coins"]
+    leaves = rounded_leaves(known.composition, math.log(5.0 / 3.0) / 8.0, -60.0)
+    assert leaves is not None
+    curve = rounded_lattice(leaves, 0.9, 2048)
+    blurred = dataclasses.replace(curve, below=dataclasses.replace(curve.below, shift=1e-4))
+    (plain, _), (epsilons, logs) = module.table([curve], 0.0, 3.0), module.table([blurred], 0.0, 3.0)
+    assert np.all(plain - epsilons > 3.9e-4)
+    with mp.workdps(30):
+        for point, log in zip(plain, logs, strict=True):
+            assert log <= mp.log(known.finite(mpf(float(point)) + mpf("1e-4")))

@@ -1,5 +1,8 @@
 """The trade-off band contains the exact curves; advantage and mu of Gaussian differential privacy."""
 
+import itertools
+from fractions import Fraction
+
 import dp_accounting as dpa
 import numpy as np
 import pytest
@@ -83,9 +86,78 @@ def test_few_and_blurred_deltas_widen_the_band_and_keep_it_true(name):
         return Interval(found.lower * low, found.estimate, np.minimum(found.upper * high, 1.0))
 
     for points in (0, 1, 2, 5, 40):
-        band, _ = tradeoff.Sandwich(blurred, np.sort(rng.uniform(0.0, 6.0, points))).curves(ALPHA)
+        band, _ = tradeoff.Sandwich(blurred, np.sort(rng.uniform(0.0, 6.0, points))).polygons().band(ALPHA)
         truth = exact(ALPHA)
         assert np.all(band.lower <= truth + 2e-16) and np.all(truth <= band.upper + 2e-16)
+
+
+def _exact_largest(alpha, t, g):
+    """max over i of max(0, 1 - g_i - t_i alpha, (1 - g_i - alpha) / t_i) in fractions."""
+    a = Fraction(float(alpha))
+    pairs = [(Fraction(float(x)), Fraction(float(y))) for x, y in zip(t, g, strict=True)]
+    return max(Fraction(0), *(max(1 - y - x * a, (1 - y - a) / x) for x, y in pairs))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-16, 1e-12, 1e-3, 0.5])
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+def test_the_vertex_that_decides(noise, count):
+    """Against all vertices in fractions, for points that are convex, convex up to rounding, and not at all."""
+    rng = np.random.default_rng(count)
+    alphas = np.concatenate([[0.0, 1.0], 10.0 ** rng.uniform(-12.0, 0.0, 12), 1.0 - 10.0 ** rng.uniform(-9.0, 0.0, 5)])
+    for _ in range(6):
+        epsilons = np.sort(np.append(rng.uniform(0.0, 12.0, count - 1), 0.0))
+        g = np.maximum(special.ndtr(1.0 - epsilons / 2.0) - np.exp(epsilons) * special.ndtr(-1.0 - epsilons / 2.0), 0.0)
+        g = np.minimum.accumulate(g * (1.0 - noise * rng.uniform(0.0, 1.0, count)))
+        points = tradeoff.Points.of(np.exp(epsilons), g)
+        above, below = points.largest(alphas, 1.0)[0], points.largest(alphas, -1.0)[0]
+        for alpha, high, low in zip(alphas, above, below, strict=True):
+            exact = _exact_largest(alpha, points.t, g)
+            assert Fraction(float(low)) <= exact <= Fraction(float(high))
+            assert float(high) - float(exact) <= 1e-13 or noise == 0.5
+            assert float(exact) - float(low) <= 1e-13 or noise > 1e-12
+
+
+def test_vertices_that_are_left_out_by_mistake_are_paid_for():
+    """A hull that is above other points lowers all of them by that."""
+    epsilons = np.linspace(0.0, 8.0, 30)
+    t, g = np.exp(epsilons), special.ndtr(1.0 - epsilons / 2.0) - np.exp(epsilons) * special.ndtr(-1.0 - epsilons / 2.0)
+    whole, number = tradeoff.Points.of(t, g), np.array([0, 7, 20, 29])
+    some = tradeoff.Points.of(t[number], g[number])
+    wrong = whole._replace(number=number, falls=some.falls, intercepts=some.intercepts, above=tradeoff._excess(t, g, number))
+    alphas = 10.0 ** np.linspace(-9.0, 0.0, 40)
+    for alpha, high in zip(alphas, wrong.largest(alphas, 1.0)[0], strict=True):
+        assert _exact_largest(alpha, t, g) <= Fraction(float(high))
+
+
+def _responses(alpha, keep, others, count):
+    """The trade-off curve of `count` randomised responses, by Neyman and Pearson's lemma in fractions."""
+    law = {Fraction(1): (Fraction(1), Fraction(1))}
+    for _ in range(count):
+        new = {}
+        for _, (p, q) in law.items():
+            for more_p, more_q in ((keep, others), (others, keep), (1 - keep - others, 1 - keep - others)):
+                a, b = p * more_p, q * more_q
+                before = new.get(b / a, (Fraction(0), Fraction(0)))
+                new[b / a] = before[0] + a, before[1] + b
+        law = new
+    corners = [(Fraction(0), Fraction(1))]
+    for ratio in sorted(law, reverse=True):
+        corners.append((corners[-1][0] + law[ratio][0], corners[-1][1] - law[ratio][1]))
+    for (x, y), (z, w) in itertools.pairwise(corners):
+        if x <= alpha <= z:
+            return y + (w - y) * (alpha - x) / (z - x)
+    return Fraction(0)
+
+
+def test_atoms_have_the_curve_of_neyman_and_pearson():
+    event = dpa.SelfComposedDpEvent(dpa.dp_event.RandomizedResponseDpEvent(0.5, 4), 7)
+    accountant = EdgeworthIntervalAccountant(dpa.NeighboringRelation.REPLACE_ONE).compose(event)
+    alpha = np.concatenate([np.geomspace(1e-9, 0.5, 30), np.linspace(0.5, 0.99, 9)])
+    band = accountant.get_tradeoff(alpha)
+    for a, low, high in zip(alpha, band.lower, band.upper, strict=True):
+        exact = _responses(Fraction(float(a)), Fraction(5, 8), Fraction(1, 8), 7)
+        assert Fraction(float(low)) <= exact <= Fraction(float(high))
+        assert high - low <= 1e-9 * float(min(exact, 1 - exact)) + 1e-15
 
 
 def test_a_composition_is_a_decreasing_convex_symmetric_curve():

@@ -14,7 +14,7 @@ from known_curves import KNOWN, Known
 from dp_edgeworth import EdgeworthIntervalAccountant
 from dp_edgeworth.losses.rules import RuleTooLargeError
 from dp_edgeworth.proofs.aliases import log_kappa
-from dp_edgeworth.search import contours
+from dp_edgeworth.search import contours, crossing
 from dp_edgeworth.search.ladder import Place, place_at_epsilon, place_of_delta
 from dp_edgeworth.sums.composition import Composition
 
@@ -98,3 +98,12 @@ def test_a_short_sum_is_wider_and_still_true(monkeypatch, spare) -> None:
     assert curve is not None
     bounds = curve.bounds(np.array([exact]))
     assert bounds.lower[0] <= math.log(1e-5) <= bounds.upper[0]
+
+
+def test_a_bound_from_below_that_is_bad_near_0_is_good_further_out() -> None:
+    """Between two points a table is linear in e^eps; a bound from below serves all smaller epsilons, one from above all larger ones."""
+    epsilons, goal = np.array([0.0, 1.0, 2.0, 3.0]), np.log(np.array([0.4]))
+    below = crossing._inverse(epsilons, np.array([-np.inf, math.log(0.5), math.log(0.3), -np.inf]), goal, falling=False)
+    above = crossing._inverse(epsilons, np.array([0.0, math.log(0.5), math.log(0.3), np.inf]), goal)
+    expected = math.log(0.5 * (math.exp(1.0) + math.exp(2.0)))
+    assert below[0] == pytest.approx(expected, rel=1e-12) and above[0] == pytest.approx(expected, rel=1e-12)
