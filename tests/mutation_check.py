@@ -22,7 +22,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("tests/proofs", "tests/search", "tests/losses/test_profile_pair.py", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
+TESTS = ("tests/proofs", "tests/search", "tests/losses/test_profile_pair.py", "tests/losses/test_rules.py", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
 
 
 class Mutation(NamedTuple):
@@ -118,6 +118,7 @@ MUTATIONS = (
              "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
              "base_error = self.log_mgf_error + 0.0 * eps"),
     Mutation("rounding of c eps alone", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
+    Mutation("quadrature rules, steep powers", "return (demand.digits + 4.0) / np.maximum(losses, 1e-300)", "return 0.2 * (demand.digits + 4.0) / np.maximum(losses, 1e-300)"),
     Mutation("missing masses in the control variate", "(0.0 if rule.missing is None else rule.missing)", "0.0"),
     Mutation("characteristic function: products and sums", "(growth + 20.0) * np.minimum(4.0, phase) + ", ""),
     Mutation("characteristic function: phases", " + 4.0 * phase + tilted", " + tilted"),

@@ -87,8 +87,12 @@ def _no_groups(x: np.ndarray) -> Iterable[tuple[float, np.ndarray]]:
     return ()
 
 
-def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups = _no_groups) -> tuple[
-        np.ndarray, np.ndarray]:
+def _unknown(x: np.ndarray) -> np.ndarray:
+    return np.full(x.shape, -np.inf)
+
+
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups = _no_groups,
+               losses: Function = _unknown) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two; `slope` is an increasing bound of
@@ -110,26 +114,32 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     So |L'| <= 1.08 / (cos 0.4 - 0.08) slope <= 1.3 slope, and a negative power grows by at most e^{0.65 |s| t^2 + 2.4 |s| w} <= e^2.4.
     Away from the bends panels are therefore as long as the normal density lets them be.
 
+    Where L > 0, steep negative powers matter no more: on panels that begin where |s| L >= digits + 4 the integrand, and what a rule
+    with positive weights makes of it, is at most e^{-digits - 4} of the normal law, of which the integral has more than half (L <= 0
+    for x <= 0). These panels need not serve such s, nor frequencies that are asked for with such s only.
+
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
     size, negative, few = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0), check_size((high - low) / 1.5 + 2.0)
-    turns = 1.3 * demand.frequency * float(slope(np.linspace(low, high, 1025)).mean()) * (high - low)
+    grid = np.linspace(low, high, 1025)
+    turns = 1.3 * float((_frequencies(demand, losses(grid)) * slope(grid)).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
-    alone, turned = math.log(min(0.08, 0.5 / (negative + 1e-300))), min(0.6, 2.0 / math.sqrt(negative + 1e-300))
 
-    def longest(x: np.ndarray) -> np.ndarray:
-        """The largest length of a panel that ends at x."""
-        steep = slope(x + 0.5)
+    def longest(left: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The largest length of a panel between these ends."""
+        steep, above = slope(x + 0.5), losses(left)
         inside = np.maximum(8.0 / (size * steep + np.abs(x) + 2.5), np.minimum(0.75 * (x - low), 3.0 * (high - x)))
-        bend = np.minimum(1.0 / turn, 8.0 / (negative * steep + 1e-300))
+        powers = np.minimum(negative, _steepest(demand, above)) + 1e-300
+        bend, turned = np.minimum(1.0 / turn, 8.0 / (powers * steep + 1e-300)), np.minimum(0.6, 2.0 / np.sqrt(powers))
         for tau, log_odds in groups(x):
+            alone = np.log(np.minimum(0.08, 0.5 / powers))
             bend = np.maximum(bend, np.minimum(turned / (tau + 1e-300), 0.75 * (alone - log_odds) / turn))
-        turning = 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)
+        turning = 2.0 * phase / (1.3 * _frequencies(demand, above) * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
     edges = np.linspace(low, high, few)
     while True:
-        allowed = longest(edges[1:])
+        allowed = longest(edges[:-1], edges[1:])
         if not np.all(allowed > 1e-13 * np.abs(edges[1:])):  # panels that could not be told apart from their ends would be too many
             check_size(math.inf)
         pieces = np.clip(np.ceil(np.diff(edges) / allowed - 1e-9), 1.0, 3.0).astype(np.int64)
@@ -143,6 +153,16 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
     check_size(float(len(half)) * len(x))
     return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def _steepest(demand: Demand, losses: np.ndarray) -> np.ndarray:
+    """|s| of the negative powers from which on integrands above these losses do not matter, see `cut_panels`."""
+    return (demand.digits + 4.0) / np.maximum(losses, 1e-300)
+
+
+def _frequencies(demand: Demand, losses: np.ndarray) -> np.ndarray:
+    """What is left of the frequencies of the demand above these losses."""
+    return np.where(-demand.turned >= _steepest(demand, losses), 0.0, demand.frequency)
 
 
 def _cut_node_count(digits: float, phase: float) -> int:
