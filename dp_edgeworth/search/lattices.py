@@ -32,7 +32,7 @@ _MOST_FINER, _BLIND, _SPARE = 32.0, 4.0, 1.2  # by how much a step is divided; w
 _LONGEST = _MOST_POINTS / 1.1
 _RUNGS, _MOST_LOSS = np.exp2(np.arange(-8.0, 2.0) / 3.0), 16.0  # tilts that are tried, in units of the best one; log A / G
 _LONGER = 1.15 ** np.arange(24)
-_ROUGH_POINTS = 512
+_NEAR_POINTS = 64
 _PROBES = 5  # targets whose places are looked at
 _LIGHTER = 3.0  # digits (base e) by which tails must be lighter to be looked at again
 _STUCK = 0.9  # what finer steps must gain at least
@@ -41,7 +41,7 @@ _MOST_GUESSES = 5
 _COARSE = 4.0  # steps times tilt: beyond, rounding up is more than twice the truth
 
 
-class _Level(NamedTuple):
+class Level(NamedTuple):
     """About the epsilon of some level of delta; the relative accuracy wanted there; tilt and period for it."""
 
     place: Place
@@ -62,10 +62,10 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     finer, levels = math.inf, None
 
     def rounded(step: float) -> RoundedLeaves | None:
-        return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(_floor_of_losses, places)))
+        return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(floor_of_losses, places)))
 
-    def planned(leaves: RoundedLeaves) -> list[_Level]:
-        return [_level(leaves, place, question.tolerance, reserve) for place in places]
+    def planned(leaves: RoundedLeaves) -> list[Level]:
+        return [level_at(leaves, place, question.tolerance, reserve) for place in places]
 
     for _ in range(_MOST_PASSES):
         leaves = rounded(step)
@@ -106,7 +106,7 @@ def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.nda
     return smallest + math.log(_LIGHT) - math.log(problem.rest.total)
 
 
-def _floor_of_losses(place: Place) -> float:
+def floor_of_losses(place: Place) -> float:
     """Below such a loss of one leaf all others together are too small to matter, by Chernoff's bound of what they exceed."""
     needed = (place.log_bounds - place.log_g - math.log(_LIGHT)) / place.rungs.tilts
     return place.epsilon - float(needed.min())
@@ -189,10 +189,10 @@ def _place(question: Question, problem: Problem, current: Problem, found: Proved
     return None
 
 
-def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> _Level:
+def level_at(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> Level:
     """With the tilt that needs the shortest period for copies from both sides to be as small as asked."""
     log_relative = math.log(min(max(0.02 * tolerance * max(1.0, place.epsilon) * place.slope, _FINEST), _COARSEST)) - reserve
-    rough, step = _rough(leaves)
+    rough, step = _rough(leaves), leaves.step
     options = []
     for tilt in map(float, place.rungs.tilts[place.best] * _RUNGS):
         parts = [(Tilted.of(part, tilt, step), count) for part, count in rough]
@@ -203,17 +203,21 @@ def _level(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float
         period = float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
         options.append((math.log(period) + 0.02 * max(loss, 0.0) + (math.inf if loss > _MOST_LOSS else 0.0), tilt, period))
     _, tilt, period = min(options)
-    return _Level(place, log_relative, tilt, period)
+    return Level(place, log_relative, tilt, period * (1.0 + 2.0 / _NEAR_POINTS))  # largest losses are off by half of that
 
 
-def _rough(leaves: RoundedLeaves) -> tuple[list[tuple[Rounded, int]], float]:
-    """Leaves on a lattice so coarse that they have a few hundred points."""
-    size = max(math.ceil(max(len(part.masses) for part, _ in leaves.below) / _ROUGH_POINTS), 1)
+def _rough(leaves: RoundedLeaves) -> list[tuple[Rounded, int]]:
+    """Leaves with a few hundred points: all that are near the heaviest one, further away one of many, on a logarithmic scale."""
     parts = []
     for part, count in leaves.below:
-        masses = np.append(np.zeros(part.first % size), part.masses)
-        parts.append((part._replace(first=part.first // size, masses=np.add.reduceat(masses, np.arange(0, len(masses), size))), count))
-    return parts, size * leaves.step
+        distances = np.arange(float(len(part.masses))) - float(part.masses.argmax())
+        groups = np.where(np.abs(distances) < _NEAR_POINTS, distances, np.sign(distances) * np.floor(
+            _NEAR_POINTS * (1.0 + np.log(np.maximum(np.abs(distances), 1.0) / _NEAR_POINTS))))
+        starts = np.append(0, np.flatnonzero(np.diff(groups)) + 1)
+        masses = np.zeros(len(part.masses))
+        masses[(starts + np.append(starts[1:], len(masses)) - 1) // 2] = np.add.reduceat(part.masses, starts)
+        parts.append((part._replace(masses=masses), count))
+    return parts
 
 
 def _aligned(composition: Composition, step: float) -> float:
@@ -223,7 +227,7 @@ def _aligned(composition: Composition, step: float) -> float:
     return longest / math.ceil(longest / step) if 0.0 < longest < math.inf and longest / step < _MOST_POINTS else step
 
 
-def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[_Level],
+def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[Level],
           leaves: RoundedLeaves) -> tuple[Proved, float]:
     """All levels once, but for those of which too long periods or too steep tilts make nothing; and by how much finer the step must be
     for the targets that are still open.
