@@ -22,7 +22,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("tests/proofs", "tests/search", "tests/losses/test_profile_pair.py", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
+TESTS = ("tests/proofs", "tests/search", "tests/losses/test_profile_pair.py", "tests/losses/test_rules.py", "tests/accountants/test_extremes.py::test_the_largest_loss_of_rare_samples_in_50_digits")
 
 
 class Mutation(NamedTuple):
@@ -123,6 +123,7 @@ MUTATIONS = (
              "base_error = self.log_mgf_error + 4.0 * EPSILON * (np.abs(self.log_mgf) + np.abs(self.tilt * eps))",
              "base_error = self.log_mgf_error + 0.0 * eps"),
     Mutation("rounding of c eps alone", "(np.abs(self.log_mgf) + np.abs(self.tilt * eps))", "np.abs(self.log_mgf)"),
+    Mutation("quadrature rules, steep powers", "return (demand.digits + 4.0) / np.maximum(losses, 1e-300)", "return 0.2 * (demand.digits + 4.0) / np.maximum(losses, 1e-300)"),
     Mutation("missing masses in the control variate", "(0.0 if rule.missing is None else rule.missing)", "0.0"),
     Mutation("characteristic function: products and sums", "(growth + 20.0) * np.minimum(4.0, phase) + ", ""),
     Mutation("characteristic function: phases", " + 4.0 * phase + tilted", " + tilted"),
@@ -149,15 +150,19 @@ MUTATIONS = (
     Mutation("cells: losses of atoms", "Cells(ends - error, ends + error, ends,", "Cells(ends, ends, ends,"),
     Mutation("convolution: light pairs", "b.infinite * a.masses.sum() + ignored", "b.infinite * a.masses.sum()"),
     Mutation("convolution: infinite masses", "a.infinite * (b.masses.sum() + b.infinite) + b.infinite * a.masses.sum()", "0.0"),
-    Mutation("convolution: unbounded cells above", "infinite = float(leaf.q[np.isinf(leaf.high) & np.isfinite(leaf.low)].sum())",
+    Mutation("convolution: unbounded cells above", "infinite = float((leaf.q + leaf.q_error)[np.isinf(leaf.high) & np.isfinite(leaf.low)].sum())",
              "infinite = 0.0"),
-    Mutation("convolution: unbounded cells below", "lifted = leaf.p[bottom] * np.exp(np.minimum(leaf.high[bottom], 700.0))",
+    Mutation("convolution: unbounded cells below", "lifted = (leaf.p + leaf.p_error)[bottom] * np.exp(np.minimum(leaf.high[bottom], 700.0))",
              "lifted = 0.0 * leaf.p[bottom]"),
     Mutation("convolution: errors of means, up", "mean = np.minimum((leaf.mean + leaf.error)[bounded], high)",
              "mean = np.minimum(leaf.mean[bounded], high)"),
     Mutation("convolution: errors of means, down", "np.maximum((leaf.mean - leaf.error)[bounded], low)",
              "np.maximum(leaf.mean[bounded], low)"),
-    Mutation("convolution: errors of masses", " + sum(count * part.mass_error for part, count in parts)", ""),
+    Mutation("convolution: errors of masses", "q = leaf.q[bounded] + off if self.up else np.maximum(leaf.q[bounded] - off, 0.0)", "q = leaf.q[bounded]"),
+    Mutation("rounding: errors of masses, up", "losses, more = np.concatenate([low, high, lifted]), q + off", "losses, more = np.concatenate([low, high, lifted]), q"),
+    Mutation("rounding: errors of masses, down", "np.maximum(q - off, 0.0), offset, step)", "q, offset, step)"),
+    Mutation("one jump: errors of masses, up", "low, high, q = cells.low, cells.high, cells.q + cells.q_error + _NO_FLOAT", "low, high, q = cells.low, cells.high, cells.q + _NO_FLOAT"),
+    Mutation("one jump: errors of masses, down", "q, low = cells.q - cells.q_error, np.where(", "q, low = cells.q, np.where("),
     Mutation("convolution: sums of masses", "self.log_error += 2.0 * _ULP * (terms + 4) * self.uses / uses", "pass"),
     Mutation("convolution: error of the ends", "upper, lower = np.log(above) + self.log_error, np.log(below) - self.log_error",
              "upper, lower = np.log(above), np.log(below)"),

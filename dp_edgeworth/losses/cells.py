@@ -22,8 +22,7 @@ import numpy as np
 from scipy import special
 
 from dp_edgeworth.losses.normal_mixtures import Normals
-from dp_edgeworth.losses.rules import EPSILON, Demand, Rule, subsampled_loss
-from dp_edgeworth.losses.trapezoid import cut_point
+from dp_edgeworth.losses.rules import EPSILON, Rule, subsampled_loss
 
 EXP_ERROR = 1e-15
 MOST_CELLS, _MOST_MASSES = 500_000, 2_000_000  # cells, and cells times normals
@@ -40,7 +39,7 @@ class Cells(NamedTuple):
       low, high: bounds of the loss, possibly infinite.
       mean, error: log(q / p) and a bound of its error.
       p, q: masses.
-      mass_error: bound of the relative error of all masses that are not negligible.
+      p_error, q_error: bounds of their errors.
     """
 
     low: np.ndarray
@@ -49,10 +48,15 @@ class Cells(NamedTuple):
     error: np.ndarray
     p: np.ndarray
     q: np.ndarray
-    mass_error: float
+    p_error: np.ndarray
+    q_error: np.ndarray
+
+    def chosen(self, which: np.ndarray) -> Cells:
+        """Some of them."""
+        return Cells(*(column[which] for column in self))
 
     def reversed(self) -> Cells:
-        return Cells(-self.high, -self.low, -self.mean, self.error, self.q, self.p, self.mass_error)
+        return Cells(-self.high, -self.low, -self.mean, self.error, self.q, self.p, self.q_error, self.p_error)
 
     def subsampled(self, probability: float) -> Cells:
         p = probability
@@ -63,14 +67,15 @@ class Cells(NamedTuple):
         mean = sampled(self.mean)
         slope = np.exp(np.minimum(math.log(p) + _finite(self.mean) - _finite(mean), 0.0))  # at the mean; at most e^error more nearby
         error = slope * np.expm1(np.minimum(self.error, 700.0)) + 8.0 * EXP_ERROR * np.abs(_finite(mean))
-        return Cells(sampled(self.low), sampled(self.high), mean, error, self.p, (1.0 - p) * self.p + p * self.q, self.mass_error)
+        q, q_error = (1.0 - p) * self.p + p * self.q, (1.0 - p) * self.p_error + p * self.q_error
+        return Cells(sampled(self.low), sampled(self.high), mean, error, self.p, q, self.p_error, q_error + EXP_ERROR * q)
 
     @staticmethod
     def mixed(parts: Sequence[tuple[float, Cells]]) -> Cells:
         """Those of several pairs, with their weights."""
         low, high, mean, error = (np.concatenate(column) for column in zip(*(part[:4] for _, part in parts), strict=True))
-        p, q = np.concatenate([weight * part.p for weight, part in parts]), np.concatenate([weight * part.q for weight, part in parts])
-        return Cells(low, high, mean, error, p, q, max(part.mass_error for _, part in parts) + EXP_ERROR)
+        p, q, p_error, q_error = (np.concatenate([weight * part[i] for weight, part in parts]) for i in range(4, 8))
+        return Cells(low, high, mean, error, p, q, p_error + EXP_ERROR * p, q_error + EXP_ERROR * q)
 
     @staticmethod
     def of_atoms(rule: Rule) -> Cells:
@@ -81,7 +86,8 @@ class Cells(NamedTuple):
             p, q = np.concatenate([np.exp(log_p), rule.lost, none]), np.concatenate([np.exp(log_p + losses), none, rule.infinite])
         size = float(np.abs(losses).max(initial=0.0) + np.abs(_finite(log_p)).max(initial=0.0))
         error = 4.0 * EXP_ERROR * np.abs(_finite(ends))
-        return Cells(ends - error, ends + error, ends, error, p, q, 4.0 * EXP_ERROR * (1.0 + size))
+        relative = 4.0 * EXP_ERROR * (1.0 + size)
+        return Cells(ends - error, ends + error, ends, error, p, q, relative * p, relative * q)
 
 
 def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, start: float | None = None) -> Cells | None:
@@ -107,12 +113,6 @@ def normal_cells(normals: Normals, cuts: float | np.ndarray, log_tail: float, st
     (q, q_error), (q_gap, q_gap_error) = _mixed_masses(x, normals, 1.0, standard)
     (p, p_error), (p_gap, p_gap_error) = _mixed_masses(x, normals, -1.0, standard) if normals.mirrored else (standard, (none, none))
     return _with_means(loss[:-1], loss[1:], (p, p_error), (q, q_error), (q_gap - p_gap, p_gap_error + q_gap_error))
-
-
-def left_out_cells(normals: Normals, log_tail: float, log_end: float, cuts: np.ndarray) -> Cells | None:
-    """Cells of what rules of these mixtures leave out: x above `trapezoid.cut_point`."""
-    start = cut_point(Demand(log_tail=log_tail), normals.shifts, normals.weights)
-    return normal_cells(normals, cuts, log_end, start) if start < _FURTHEST + normals.top else None
 
 
 def _mixed_masses(x: np.ndarray, normals: Normals, sign: float, standard: Masses) -> tuple[Masses, Masses]:
@@ -146,9 +146,8 @@ def _with_means(low: np.ndarray, high: np.ndarray, p_masses: Masses, q_masses: M
         known = np.isfinite(mean) & (error < 0.1) & (np.minimum(p, q) > _LEAST)
         unknown = ~known & np.isfinite(low) & np.isfinite(high)
         mean, error = np.where(unknown, 0.5 * (low + high), mean), np.where(unknown, high - low, error)
-        relative = [np.max(np.where(part > _LEAST, part_error / part, np.where(part_error > _LEAST, np.inf, 0.0)), initial=0.0)
-                    for part, part_error in ((p, p_error), (q, q_error))]
-    return Cells(low, high, np.clip(_finite(mean), low, high), np.where(np.isfinite(error), error, 0.0), p, q, 2.0 * max(relative))
+    return Cells(low, high, np.clip(_finite(mean), low, high), np.where(np.isfinite(error), error, 0.0), p, q, 2.0 * p_error, 2.0 *
+                 q_error)
 
 
 def _lower_tail(x: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from scipy import special
 
 from dp_edgeworth import validation
 from dp_edgeworth.losses import gaussian_curve, trapezoid
-from dp_edgeworth.losses.cells import Cells, left_out_cells, normal_cells
+from dp_edgeworth.losses.cells import Cells, normal_cells
 from dp_edgeworth.losses.normal_mixtures import Normals
 from dp_edgeworth.losses.pllr import Pllr
 from dp_edgeworth.losses.rules import Demand, Rule
@@ -51,9 +51,6 @@ class NormalPair(Pllr):
 
     def rule(self, demand: Demand) -> Rule:
         return self.normals.rule(*self.normals.cut_grid(demand, self.infimum))
-
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        return left_out_cells(self.normals, log_tail, log_end, cuts) if sampled == 1.0 else None
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """L(x) is at least log w + c x - c^2 / 2, w the weight of the largest shift c, and L(0) is at most 0."""
@@ -134,10 +131,6 @@ class GaussianShift(NormalPair):
         """On the grids of the subsampled pairs, to be subsampled with these probabilities."""
         return Rule.stacked([one.normals.rule(*Normals.sampled(one.mu, p).cut_grid(demand, math.log1p(-p) if p < 1.0 else -math.inf))
                              for one, p in zip(members, sampled.tolist(), strict=True)])
-
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        """Unsampled, its rule is the whole line."""
-        return left_out_cells(Normals.sampled(self.mu, sampled), log_tail, log_end, cuts) if sampled < 1.0 else None
 
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray:
         return gaussian_curve.log_delta(epsilon, self.mu)

@@ -92,9 +92,10 @@ class LaplaceInterior(Pllr):
             x[0] = 0.0
         share = np.expm1(-np.diff(x)) / math.expm1(-mu)
         low, high = 2.0 * x[:-1] - mu, 2.0 * x[1:] - mu
-        rounding = mu / float(np.diff(x).min())  # of the length of the shortest cell
-        return Cells(low, high, 0.5 * (low + high), np.full(len(low), 8.0 * EXP_ERROR * (1.0 + mu)), np.exp(-x[:-1]) * share,
-                     np.exp(x[1:] - mu) * share, 8.0 * EXP_ERROR * (1.0 + rounding + mu))
+        relative = 8.0 * EXP_ERROR * (1.0 + mu / np.diff(x) + mu)  # lengths are rounded
+        p, q = np.exp(-x[:-1]) * share, np.exp(x[1:] - mu) * share
+        return Cells(low, high, 0.5 * (low + high), np.full(len(low), 8.0 * EXP_ERROR * (1.0 + mu)), p, q,
+                     relative * p, relative * q)
 
 
 def _graded_nodes(mu: float, steep: list[float], demand: Demand, odds: float, near: float) -> tuple[np.ndarray, np.ndarray]:
@@ -145,5 +146,6 @@ class LaplaceShift(LaplaceInterior):
         if inside is None:
             return None
         ends, rare = np.array([-self.mu, self.mu]), 0.5 * math.exp(-self.mu)
-        atoms = Cells(ends, ends, ends, np.zeros(2), np.array([0.5, rare]), np.array([rare, 0.5]), 8.0 * EXP_ERROR)
+        p, q = np.array([0.5, rare]), np.array([rare, 0.5])
+        atoms = Cells(ends, ends, ends, np.zeros(2), p, q, 8.0 * EXP_ERROR * p, 8.0 * EXP_ERROR * q)
         return Cells.mixed([(-0.5 * math.expm1(-self.mu), inside), (1.0, atoms)])

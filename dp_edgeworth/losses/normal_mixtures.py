@@ -145,11 +145,12 @@ class Normals:
             low = max(low, -math.sqrt(2.0 * (demand.digits + 1.0 + max(-demand.low, 0.0) * -least)) - 0.5)
         return low, max(demand.high, 0.0) * self.top + max(demand.high - 1.0, 0.0) * other + reach
 
-    def panels(self, low: float, high: float, demand: Demand) -> tuple[np.ndarray, np.ndarray]:
+    def panels(self, low: float, high: float, demand: Demand, *, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Nodes and weights on [low, high] (`panels.cut_panels`); of a mirror image the exponents are 1 - s, and its slope is that of
-        the mirrored point, on a panel and its ellipse."""
+        the mirrored point, on a panel and its ellipse. `whole`: the rule has all of the line below 0."""
         if not self.mirrored:
-            return cut_panels(low, high, demand, self.top, self.slope, self.log_odds)
+            losses = {"losses": self.loss} if whole else {}
+            return cut_panels(low, high, demand, self.top, self.slope, self.log_odds, **losses)
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
         return cut_panels(low, high, both, self.top, lambda x: self.slope(x) + self.slope(2.5 - x),
                           lambda x: np.logaddexp(self.log_odds(x), self.log_odds(-x)))
@@ -158,7 +159,7 @@ class Normals:
         """Nodes and weights up to the largest loss that the demand wants, and the edges of cells."""
         low, high = self.ends(demand, least)
         high = min(cut_point(demand, self.shifts, self.weights), high)
-        return *self.panels(low, high, demand), np.linspace(low, high, _EDGES)
+        return *self.panels(low, high, demand, whole=True), np.linspace(low, high, _EDGES)
 
     def rule(self, x: np.ndarray, w: np.ndarray, edges: np.ndarray) -> Rule:
         """On the nodes and weights of a grid that was cut at its last edge."""

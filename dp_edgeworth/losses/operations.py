@@ -138,9 +138,6 @@ class Subsampled(Pllr):
             inner = self.inner.log_reversed_hockey_stick(np.where(possible, eps - rest, 0.0))
             return None if inner is None else np.where(possible, math.log(p) + rest + inner, -np.inf)
 
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        return self.inner.left_out(log_tail, log_end, cuts, self.probability) if sampled == 1.0 else None
-
     def cells(self, cuts: float | np.ndarray, log_tail: float) -> Cells | None:
         if isinstance(cuts, np.ndarray):
             cuts = unsampled_loss(cuts, self.probability)
@@ -183,13 +180,6 @@ class Mixed(Pllr):
 
     def smallest_kept(self, log_tail: float) -> float:
         return min(part.smallest_kept(log_tail) for _, part in self._used)
-
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        if sampled != 1.0:
-            return None
-        parts = [(weight, part.left_out(log_tail, log_end, cuts)) for weight, part in self._used if part.has_tail]
-        known = [(weight, part) for weight, part in parts if part is not None]
-        return Cells.mixed(known) if parts and len(known) == len(parts) else None
 
     def rule(self, demand: Demand) -> Rule:
         return Rule.mixed([weight for weight, _ in self._used], [part.rule(demand) for _, part in self._used])

@@ -82,8 +82,12 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 
-def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function) -> tuple[
-        np.ndarray, np.ndarray]:
+def _unknown(x: np.ndarray) -> np.ndarray:
+    return np.full(x.shape, -np.inf)
+
+
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function,
+               losses: Function = _unknown) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two; `slope` is an increasing bound of
@@ -102,25 +106,30 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     x. Then |mixture| is at least (1 - w) / (1 + w) times its value on the real line, so that |L'| <= 1.2 slope, and a negative power
     grows by at most e^{2.1 |s| w} <= e^2.4. Away from the bends panels are therefore as long as the normal density lets them be.
 
+    Where L > 0, steep negative powers matter no more: on panels that begin where |s| L >= digits + 4 the integrand, and what a rule
+    with positive weights makes of it, is at most e^{-digits - 4} of the normal law, of which the integral has more than half (L <= 0
+    for x <= 0). These panels need not serve such s, nor frequencies that are asked for with such s only.
+
     Phases are at most phase (rho - 1/rho)/2; where L turns often, long panels with many nodes need fewer in all.
     """
     size, negative, few = max(abs(demand.low), abs(demand.high)), max(-demand.low, 0.0), check_size((high - low) / 1.5 + 2.0)
-    turns = 1.3 * demand.frequency * float(slope(np.linspace(low, high, 1025)).mean()) * (high - low)
+    grid = np.linspace(low, high, 1025)
+    turns = 1.3 * float((_frequencies(demand, losses(grid)) * slope(grid)).mean()) * (high - low)
     phase = _MANY_TURNS if turns > 50.0 * _MANY_TURNS else _FEW_TURNS
-    alone = math.log(min(0.08, 0.5 / (negative + 1e-300)))
 
-    def longest(x: np.ndarray) -> np.ndarray:
-        """The largest length of a panel that ends at x."""
-        steep = slope(x + 0.5)
+    def longest(left: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The largest length of a panel between these ends."""
+        steep, above = slope(x + 0.5), losses(left)
         inside = np.maximum(8.0 / (size * steep + np.abs(x) + 2.5), np.minimum(0.75 * (x - low), 3.0 * (high - x)))
-        bend = np.minimum(1.0 / turn, 8.0 / (negative * steep + 1e-300))
-        bend = np.maximum(bend, 0.75 * (alone - log_odds(x)) / turn)
-        turning = 2.0 * phase / (1.3 * demand.frequency * steep + 1e-300)
+        powers = np.minimum(negative, _steepest(demand, above)) + 1e-300
+        alone = np.log(np.minimum(0.08, 0.5 / powers))
+        bend = np.maximum(np.minimum(1.0 / turn, 8.0 / (powers * steep + 1e-300)), 0.75 * (alone - log_odds(x)) / turn)
+        turning = 2.0 * phase / (1.3 * _frequencies(demand, above) * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
     edges = np.linspace(low, high, few)
     while True:
-        allowed = longest(edges[1:])
+        allowed = longest(edges[:-1], edges[1:])
         if not np.all(allowed > 1e-13 * np.abs(edges[1:])):  # panels that could not be told apart from their ends would be too many
             check_size(math.inf)
         pieces = np.clip(np.ceil(np.diff(edges) / allowed - 1e-9), 1.0, 3.0).astype(np.int64)
@@ -134,6 +143,16 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
     x, w = legendre(_cut_node_count(demand.digits + math.log(3.0 * (1.0 + rate) * (high - low)), phase))
     check_size(float(len(half)) * len(x))
     return (centres[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def _steepest(demand: Demand, losses: np.ndarray) -> np.ndarray:
+    """|s| of the negative powers from which on integrands above these losses do not matter, see `cut_panels`."""
+    return (demand.digits + 4.0) / np.maximum(losses, 1e-300)
+
+
+def _frequencies(demand: Demand, losses: np.ndarray) -> np.ndarray:
+    """What is left of the frequencies of the demand above these losses."""
+    return np.where(-demand.turned >= _steepest(demand, losses), 0.0, demand.frequency)
 
 
 def _cut_node_count(digits: float, phase: float) -> int:

@@ -91,14 +91,6 @@ class Pllr(abc.ABC):
         are not bounded.
         """
 
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> Cells | None:
-        """What rules leave out that may leave out e^{log_tail} (`Demand.log_tail`), cut at about these losses; None if that is unknown.
-
-        Its last cell, without a bound, has about e^{log_end} of Q. Of the pair sampled with probability `sampled`, for kinds whose
-        rules know it.
-        """
-        return None
-
     def log_reversed_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """`log_hockey_stick` of (Q, P); a pair that is not its own mirror image must say it."""
         if not self.mirror:

@@ -47,7 +47,7 @@ class Demand:
     """What a rule must be accurate for: exponents s in [low, high] of e^{s L} under P, frequencies up to |Im s|.
 
     A rule may leave out the largest losses, of Q-mass e^{log_tail} at most (`Rule.missing`). Frequencies other than 0 are asked for
-    with exponents s >= turning only.
+    with exponents s between turning and turned only.
     """
 
     low: float = 0.0
@@ -56,6 +56,7 @@ class Demand:
     log_count: float = 0.0
     log_tail: float = -math.inf
     turning: float = -math.inf
+    turned: float = math.inf
 
     @property
     def digits(self) -> float:
@@ -63,7 +64,8 @@ class Demand:
 
     def reversed(self) -> Demand:
         """E_Q[e^{s (-L)}] = E_P[e^{(1 - s) L}]; its largest losses are the smallest of L, and none of these is left out."""
-        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf, turning=-math.inf)
+        return dataclasses.replace(self, low=1.0 - self.high, high=1.0 - self.low, log_tail=-math.inf, turning=-math.inf,
+                                   turned=1.0 - self.turning)
 
 
 @dataclasses.dataclass(frozen=True)

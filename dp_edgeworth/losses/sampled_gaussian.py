@@ -69,9 +69,6 @@ class SampledWithoutReplacement(_SampledPair):
                     np.concatenate([(above + loss)[::-1], [math.log(max(self.mass_of_zero, 5e-324))], above])[None], none, none,
                     self.normals.loss(grid)[None], self.normals.density_floor(grid), np.full((2, 1), gone))
 
-    def left_out(self, log_tail: float, log_end: float, cuts: np.ndarray, sampled: float = 1.0) -> None:
-        """The smallest losses are left out, too."""
-
     def log_hockey_stick(self, epsilon: np.ndarray) -> np.ndarray | None:
         """For eps >= 0 that of the subsampled pair."""
         return Subsampled(GaussianShift(self.mu), self.probability).log_hockey_stick(epsilon)
@@ -82,4 +79,5 @@ class SampledWithoutReplacement(_SampledPair):
         if upper is None:
             return None
         rest, none = np.array([self.mass_of_zero]), np.zeros(1)
-        return Cells.mixed([(1.0, upper), (1.0, upper.reversed()), (1.0, Cells(none, none, none, none, rest, rest, 8.0 * EXP_ERROR))])
+        off = 8.0 * EXP_ERROR * rest
+        return Cells.mixed([(1.0, upper), (1.0, upper.reversed()), (1.0, Cells(none, none, none, none, rest, rest, off, off))])

@@ -7,7 +7,7 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     lattice           losses on one lattice, a tilt, points              log G, no cut                       the same
     rounded_lattice   leaves rounded to a lattice, a tilt, points        log G, second order in the step     the same
     mirror            a curve of the other direction                     delta, absolutely                   tests/proofs only
-    one_jump          contours, cells of rare large losses               log G where one large loss decides   docs/proof-reading.md
+    one_jump          rounded lattices, cells of large losses            log G where one large loss decides  tests/proofs only
     convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md
     closed_form       Gaussians, one leaf, few sums of atoms, Laplace    log delta and log(1 - delta)        the same
     chernoff          tilts                                              an upper end and a lower one        the same

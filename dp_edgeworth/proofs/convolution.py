@@ -3,18 +3,9 @@
 Contours resolve a composition with one step for all losses. A few uses of rarely sampled noise have losses of 1e-8 and of 10 that
 matter alike; a geometric grid holds them all in a thousand points, and all terms are positive, so nothing cancels.
 
-A finite part of a composition is a positive measure M on losses l (its mass under Q; under P it is e^{-l} M(dl)), with
-
-    H_M(eps) = int (1 - e^{eps - l})_+ M(dl).
-
-Theorem (order). H rises for every eps when mass at l is moved to a < l < b so that its P-mass and its Q-mass stay what they are, when
-mass is moved upwards with its P-mass, and when mass is added; it falls when the mass between two losses is put on one point with the
-same P-mass and Q-mass, and when mass is dropped. If H_M <= H_N for every eps, then H_{M * R} <= H_{N * R} for every R.
-Proof. H_M(eps) = E_P[(W - e^eps)_+] with W = e^L, a convex increasing function of W: Jensen's inequality in both directions. And
-H_{M * R}(eps) = int H_M(eps - r) R(dr).
-
-So cells (`cells.py`) become points, points are convolved and put back on a grid after every step, once rounded up and once rounded
-down. On a bin [a, b] with Q-mass q, where V is the sum of its masses times 1 - e^{a - l}, P-mass and Q-mass stay the same if one puts
+By the order of `rounding.py` cells (`cells.py`) become points, points are convolved and put back on a grid after every step, once
+rounded up and once rounded down. On a bin [a, b] with Q-mass q, where V is the sum of its masses times 1 - e^{a - l}, P-mass and Q-mass
+stay the same if one puts
 
     up      V / (1 - e^{a - b}) of it at b, the rest at a;
     down    all of it at a - log(1 - V/q).
@@ -24,7 +15,7 @@ Both are off by the second order of the width of a bin, the upper one twice as f
     tails      cells without a bound of their loss, and pairs of points too light to be looked at: their Q-mass on the upper side.
     rounding   every loss is moved outwards by 1e-14, 8 ulp per unit of arsinh (how far the number of its bin is off) and, for sums of n
                terms, 4 n ulp of a bin, relative to all that was subtracted; masses: (1 + n ulp) for sums of n terms, and
-               `Cells.mass_error` per use, in the logarithm of both ends. All that `up` needs, whose H adds multiples of q and V;
+               `Cells.q_error` and `p_error` on each side. All that `up` needs, whose H adds multiples of q and V;
                for `down` V/q is lowered by 2 (n + 4) ulp first, as 1 - V/q cancels in wide bins.
 """
 
@@ -149,14 +140,15 @@ class _Side:
     def points(self, leaf: Cells) -> Points:
         """The cells as points: at both their bounds, or at their means."""
         bounded = np.isfinite(leaf.low) & np.isfinite(leaf.high)
-        low, high, q = leaf.low[bounded], leaf.high[bounded], leaf.q[bounded]
+        low, high, off = leaf.low[bounded], leaf.high[bounded], leaf.q_error[bounded]
+        q = leaf.q[bounded] + off if self.up else np.maximum(leaf.q[bounded] - off, 0.0)
         if not self.up:
             return self._regridded(Points(np.maximum((leaf.mean - leaf.error)[bounded], low), q))
         mean = np.minimum((leaf.mean + leaf.error)[bounded], high)
         share = np.where(high > low, np.expm1(low - mean) / np.where(high > low, np.expm1(low - high), 1.0), 1.0)
         bottom = np.isinf(leaf.low) & np.isfinite(leaf.high)
-        lifted = leaf.p[bottom] * np.exp(np.minimum(leaf.high[bottom], 700.0))
-        infinite = float(leaf.q[np.isinf(leaf.high) & np.isfinite(leaf.low)].sum())
+        lifted = (leaf.p + leaf.p_error)[bottom] * np.exp(np.minimum(leaf.high[bottom], 700.0))
+        infinite = float((leaf.q + leaf.q_error)[np.isinf(leaf.high) & np.isfinite(leaf.low)].sum())
         return self._regridded(Points(np.concatenate([low, high, leaf.high[bottom]]),
                                       np.concatenate([q * (1.0 - share), q * share, lifted]), infinite))
 
@@ -321,6 +313,6 @@ def convolved(composition: Composition, log_delta: float, epsilon: float, step: 
         upper, lower = (side.composed(parts) for side in sides)
     except (TooManyPairsError, NothingLeftError):
         return None
-    log_error = max(side.log_error for side in sides) + sum(count * part.mass_error for part, count in parts)
+    log_error = max(side.log_error for side in sides)
     log_error += 4.0 * _ULP * (8 + len(upper.losses) + len(lower.losses))  # of H itself
     return Convolution(upper, lower, 1.01 * log_error, 1.0 / max(epsilon, 1e-300), sum(side.pairs for side in sides))

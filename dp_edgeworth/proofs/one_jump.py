@@ -1,41 +1,45 @@
 """Theorem: rare large losses, one at a time.
 
-A contour under a tilt sees a loss of probability e^-300 only where nothing cancels to 16 digits, and where one large loss is likelier
-than many small ones together there is no such tilt. So let rules leave out the largest losses of every leaf (`Demand.log_tail`), R_i
-with Q-mass q_i, q = sum_i m_i q_i. With N the number of uses whose loss is in R, G_0 the curve of N = 0 (of the composition that leaves
-them out), H_i that of the same composition with one use of leaf i less,
+Where the probability of a loss falls ever more slowly, no tilt makes one large loss likely without making two of them likelier still:
+no contour, and no lattice, sees a delta that one large loss decides. So let the largest cells of every leaf (`cells.py`) be taken
+apart: R_i with Q-mass q_i, q = sum_i m_i q_i. With N the number of uses whose loss is in R, G_0 the curve of N = 0 (of the
+composition without these cells), H_i that of the same composition with one use of leaf i less,
 
     G_0(eps) + S  <=  G(eps)  <=  G_0(eps) + S + q^2 / 2,        S = sum_i m_i int_{R_i} H_i(eps - l) Q_i(dl).
 
 N = 0 and N = 1 are exact, and the payoff is at most 1 where N >= 2, which has at most q^2 / 2. All terms are positive.
 
-S       R_i is cut into cells (`losses/cells.py`). Putting a cell on both its bounds with its P-mass and its Q-mass raises S, putting it
-        on its mean loss lowers it (`rounding.py`): second order in the width of cells, nothing where H_i is linear in e^{-l}. A cell
-        without a bound counts as infinite from above, as its lower bound from below.
-H_i     lies within any of its curves, below the Q-mass A <= 1 of its law, above A' - e^u (where A' is a lower bound of A and the P-mass
-        is at most 1), and is convex in v = e^u: with any v_j >= v, H(v) <= A - v (A - H(v_j)) / v_j, the chord to v = 0.
-errors  losses are moved outwards by 1e-14 of their size and of epsilon; masses: `Cells.mass_error`, 1e-290 per cell for what is no
-        float, 4e-12 for logarithms (a dozen roundings of numbers below 1500) and 4 (n + 8) ulp for sums of n terms, which are not added
-        up as logarithms; 1e-15 for differences from A. A use that is finite is in R_i with probability q_i / (1 - infinite mass).
+S       Putting a cell on both its bounds with its P-mass and its Q-mass raises S, putting it on its mean loss lowers it
+        (`rounding.py`): second order in the width of cells, nothing where H_i is linear in e^{-l}. A cell without a bound counts as
+        infinite from above, as its lower bound from below.
+H_i     lies within any of its curves (rounded lattices of the cells that are left), below the Q-mass A <= 1 of its law, above A' - e^u
+        (where A' is a lower bound of A and the P-mass is at most 1), and is convex in v = e^u: with any v_j >= v,
+        H(v) <= A - v (A - H(v_j)) / v_j, the chord to v = 0.
+errors  losses are moved outwards by 1e-14 of their size and of epsilon; masses: `Cells.q_error`, 1e-290 per cell for what is no
+        float, of all uses together once more for those that were rounded, 4e-12 for logarithms (a dozen roundings of numbers below
+        1500) and 4 (n + 8) ulp for sums of n terms, which are not added up as logarithms; 1e-15 for differences from A. A use that is
+        finite is in R_i with probability q_i / (1 - infinite mass).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dp_edgeworth.losses.cells import Cells
-from dp_edgeworth.losses.pllr import Pllr
-from dp_edgeworth.losses.rules import EPSILON, Demand
+from dp_edgeworth.losses.rules import EPSILON
 from dp_edgeworth.proofs.curve import Curve, LogBounds
+from dp_edgeworth.proofs.rounded_lattice import RoundedLattice, rounded_lattice
+from dp_edgeworth.proofs.rounding import RoundedLeaves
 from dp_edgeworth.sums.composition import Composition
 
 _OUTWARD, _NO_FLOAT, _DIFFERENCE, _LOGS = 1e-14, 1e-290, 1e-15, 4e-12
+_FAR = 40.0  # below epsilon 0, over the tilt of a curve: there the chord and A' - e^u are as good
+Parameters = tuple[float, int]  # the tilt and the number of points of a lattice
 
 
 class Points(NamedTuple):
@@ -50,14 +54,14 @@ class Jumps(NamedTuple):
 
     above: Points
     below: Points
-    rest: Sequence[Curve]
+    rest: Sequence[RoundedLattice]
 
 
 @dataclasses.dataclass(frozen=True)
 class OneJump(Curve):
     """The theorem of the header. `log_more`: of q^2 / 2; `log_error`: of all masses; `log_least`: of A'."""
 
-    none: Curve
+    none: RoundedLattice
     jumps: tuple[Jumps, ...]
     log_more: float
     log_error: float
@@ -71,7 +75,7 @@ class OneJump(Curve):
 
     @property
     def size(self) -> int:
-        return self.none.size + sum(len(each.above.losses) * curve.size for each in self.jumps for curve in each.rest)
+        return sum(len(each.above.losses) * (1 + len(each.rest)) for each in self.jumps)
 
     def bounds(self, epsilons: np.ndarray) -> LogBounds:
         eps = np.atleast_1d(np.asarray(epsilons, float))
@@ -101,10 +105,12 @@ class OneJump(Curve):
 
     def _least(self, jumps: Jumps, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log of a lower bound of H, and about its slope."""
-        found = [curve.bounds(u.ravel()) for curve in jumps.rest]
-        lower = functools.reduce(np.maximum, (b.lower for b in found)).reshape(u.shape)
-        best = np.argmax([b.lower for b in found], axis=0)
-        slopes = np.choose(best, [b.slope for b in found]).reshape(u.shape)
+        lower, slopes = np.full(u.shape, -np.inf), np.zeros(u.shape)
+        for curve in jumps.rest:
+            near = u > -_FAR / curve.tilt
+            b = curve.bounds(u[near])
+            better = b.lower > lower[near]
+            lower[near], slopes[near] = np.where(better, b.lower, lower[near]), np.where(better, b.slope, slopes[near])
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             v = np.exp(np.minimum(u, 1.0))
             plain = np.log(np.maximum(math.exp(self.log_least) - v - _DIFFERENCE, 0.0))
@@ -113,8 +119,10 @@ class OneJump(Curve):
 
     def _most(self, jumps: Jumps, u: np.ndarray) -> np.ndarray:
         """log of an upper bound of H at u, which falls along the second axis."""
-        logs = functools.reduce(np.minimum, (curve.bounds(np.maximum(u, -1e300).ravel()).upper for curve in jumps.rest))
-        logs = np.minimum(logs, 0.0).reshape(u.shape)
+        logs = np.zeros(u.shape)
+        for curve in jumps.rest:
+            near = u > -_FAR / curve.tilt
+            logs[near] = np.minimum(logs[near], curve.bounds(u[near]).upper)
         with np.errstate(divide="ignore", invalid="ignore", under="ignore", over="ignore"):
             v = np.exp(np.minimum(u, 1.0))
             rates = np.where((v > 1e-300) & (u < 1.0), -np.expm1(logs) / v, 0.0)
@@ -122,34 +130,30 @@ class OneJump(Curve):
         return np.minimum(logs, np.minimum(chord, 0.0))
 
 
-def one_jump(composition: Composition, none: Curve, cuts: np.ndarray, log_end: float,
-             rest: Mapping[Pllr, Sequence[Curve]]) -> OneJump | None:
-    """The theorem for a composition that leaves its largest losses out (`Composition.truncated`).
+def one_jump(composition: Composition, leaves: RoundedLeaves, none: Parameters, rest: Sequence[Parameters]) -> OneJump | None:
+    """The theorem for a composition and its rounded leaves, of which some have large cells that were not rounded.
 
     Args:
-      none: a curve of it.
-      cuts: losses at which what it leaves out is cut, in increasing order.
-      log_end: of the Q-mass of every leaf beyond which nothing is cut.
-      rest: for every leaf with losses that are left out, curves of the same composition with one use of it less.
+      none: the tilt and the number of points of the lattice for N = 0.
+      rest: those of lattices for one use less.
 
-    None where what is left out is not known, or hardly a float.
+    None where there are no large cells, or hardly any float among their masses.
     """
-    jumps, total, share, error, terms = [], 0.0, 0.0, 0.0, 1
-    for pllr, count in composition.counts.items():
-        if pllr.gaussian_variance is not None or _is_whole(pllr, composition.log_tail):
-            continue
-        cells = pllr.left_out(composition.log_tail, log_end, cuts)
-        if cells is None or not cells.q.sum() > 1e10 * _NO_FLOAT or not rest.get(pllr):
+    jumps, total, share, terms = [], 0.0, 0.0, 1
+    for cells, count, place, finite in leaves.large:
+        if not cells.q.sum() > 1e10 * _NO_FLOAT or not rest:
             return None
-        jumps.append(Jumps(_above(cells, count), _below(cells, count), rest[pllr]))
-        most = (float(cells.q.sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + cells.mass_error + 1e-9)
-        total, share = total + count * most, share + count * most / max(1.0 - pllr.infinite_mass, 5e-324)
-        error, terms = max(error, cells.mass_error), max(terms, 2 * len(cells.q))
-    curves = [none, *(curve for each in jumps for curve in each.rest)]
-    if any(curve.complement for curve in curves) or not jumps or not share < 1.0:
+        less = leaves.without_one(place)
+        curves = [rounded_lattice(less, *parameters) for parameters in rest] if less.above else []
+        jumps.append(Jumps(_above(cells, count), _below(cells, count), curves))
+        most = (float((cells.q + cells.q_error).sum()) + _NO_FLOAT * len(cells.q)) * (1.0 + 1e-9)
+        total, share = total + count * most, share + count * most / max(finite, 5e-324)
+        terms = max(terms, 2 * len(cells.q))
+    if not jumps or not share < 1.0:
         return None
-    log_error = 1.01 * (error + _LOGS + 4.0 * EPSILON * (terms + 8.0))
-    return OneJump(none, tuple(jumps), 2.0 * math.log(total) - math.log(2.0) + 1e-9, log_error,
+    lost = _NO_FLOAT * sum(len(part.masses) * count for part, count in leaves.above)
+    log_error = 1.01 * (_LOGS + 4.0 * EPSILON * (terms + 8.0))
+    return OneJump(rounded_lattice(leaves, *none), tuple(jumps), math.log(0.5 * total * total + lost) + 1e-9, log_error,
                    composition.log_finite + math.log1p(-share) - 1e-15)
 
 
@@ -160,15 +164,9 @@ def _log_sum(logs: np.ndarray) -> np.ndarray:
         return np.asarray(np.log(np.exp(logs - peak).sum(axis=1)) + peak[:, 0])
 
 
-def _is_whole(pllr: Pllr, log_tail: float) -> bool:
-    """Whether the rules of a leaf leave nothing out."""
-    missing = None if pllr.has_tail else pllr.rule(Demand(log_tail=log_tail)).missing
-    return not pllr.has_tail and (missing is None or not missing.any())
-
-
 def _above(cells: Cells, count: int) -> Points:
     """Every cell on both its bounds, with its P-mass and its Q-mass; unbounded ones on their upper bound, which may be infinite."""
-    low, high, q = cells.low, cells.high, cells.q + _NO_FLOAT
+    low, high, q = cells.low, cells.high, cells.q + cells.q_error + _NO_FLOAT
     bounded = np.isfinite(low) & np.isfinite(high)
     with np.errstate(invalid="ignore", over="ignore"):
         mean = np.minimum(cells.mean + cells.error, high)
@@ -180,8 +178,8 @@ def _above(cells: Cells, count: int) -> Points:
 
 def _below(cells: Cells, count: int) -> Points:
     """Every cell on its mean loss, unbounded ones on their lower bound; what has none, or is hardly a float, is left away."""
-    low = np.where(np.isfinite(cells.high), np.maximum(cells.mean - cells.error, cells.low), cells.low)
-    return _points(low, np.where((cells.q > _NO_FLOAT) & np.isfinite(low), cells.q, 0.0), count)
+    q, low = cells.q - cells.q_error, np.where(np.isfinite(cells.high), np.maximum(cells.mean - cells.error, cells.low), cells.low)
+    return _points(low, np.where((q > _NO_FLOAT) & np.isfinite(low), q, 0.0), count)
 
 
 def _points(losses: np.ndarray, masses: np.ndarray, count: int) -> Points:

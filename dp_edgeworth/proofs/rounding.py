@@ -1,10 +1,18 @@
 """Theorem: any loss, rounded to a lattice from above and from below.
 
-A leaf is cut into cells (`losses/cells.py`): sets of outcomes whose losses lie in [low, high], with their P- and Q-masses. By the order
-of `convolution.py` (H rises when mass at l is moved to a < l < b so that its P-mass and its Q-mass stay what they are, when mass is
-moved upwards with its P-mass or with its Q-mass, and when mass is added; it falls when mass between two losses is put on one point with
-the same P-mass and Q-mass, when mass is moved downwards with its P-mass or with its Q-mass, and when mass is dropped; and composition
-keeps the order) its law may be replaced by
+A finite part of a law is a positive measure M on losses l (its mass under Q; under P it is e^{-l} M(dl)), with
+
+    H_M(eps) = int (1 - e^{eps - l})_+ M(dl).
+
+Theorem (order). H rises for every eps when mass at l is moved to a < l < b so that its P-mass and its Q-mass stay what they are, when
+mass is moved upwards with its P-mass or with its Q-mass, and when mass is added; it falls when mass between two losses is put on one
+point with the same P-mass and Q-mass, when mass is moved downwards with its P-mass or with its Q-mass, and when mass is dropped. If
+H_M <= H_N for every eps, then H_{M * R} <= H_{N * R} for every R.
+Proof. H_M(eps) = E_P[(W - e^eps)_+] with W = e^L, a convex increasing function of W: Jensen's inequality in both directions. And
+H_{M * R}(eps) = int H_M(eps - r) R(dr).
+
+A leaf is cut into cells (`losses/cells.py`): sets of outcomes whose losses lie in [low, high], with their P- and Q-masses. By the
+order its law may be replaced by
 
     above   every cell goes to both its bounds, these to the two lattice points around them, P-mass and Q-mass kept each time. Cells
             without an upper bound are infinite: their Q-mass is added to the upper end, once per use; not that of losses that are
@@ -23,8 +31,8 @@ Both are second order in the step. The lattice of every leaf has an offset of it
 rounded.
 
 Charged beside that: losses are moved outwards by 1e-14 of their size, of the offset's and of the step, Q-mass kept; masses:
-`Cells.mass_error` and (terms + 8) ulp per use, terms being the most that are added up on one lattice point, in the logarithm of
-both ends.
+`Cells.q_error`, added above and taken away below, and (terms + 8) ulp per use, terms being the most that are added up on one lattice
+point, in the logarithm of both ends.
 """
 
 from __future__ import annotations
@@ -60,18 +68,38 @@ class Rounded(NamedTuple):
     error: float
 
 
+class Large(NamedTuple):
+    """Cells of a leaf that were not rounded; its count, its place among the leaves, its Q-mass of finite losses."""
+
+    cells: Cells
+    uses: int
+    place: int
+    finite: float
+
+
 class RoundedLeaves(NamedTuple):
-    """All leaves with their counts, from above and from below; log of what is infinite and the error of logarithms in all."""
+    """All leaves with their counts, from above and from below; log of what is infinite and the error of logarithms in all; cells that
+    were not rounded.
+    """
 
     step: float
     above: list[tuple[Rounded, int]]
     below: list[tuple[Rounded, int]]
     log_infinite: float
     log_error: float
+    large: tuple[Large, ...] = ()
+
+    def without_one(self, place: int) -> RoundedLeaves:
+        """One use of a leaf less."""
+        above, below = ([(part, count - (i == place)) for i, (part, count) in enumerate(parts)] for parts in (self.above, self.below))
+        return self._replace(above=[part for part in above if part[1]], below=[part for part in below if part[1]])
 
 
-def rounded_leaves(composition: Composition, step: float, log_tail: float, floor: float = -math.inf) -> RoundedLeaves | None:
+def rounded_leaves(composition: Composition, step: float, log_tail: float, floor: float = -math.inf,
+                   large: np.ndarray | None = None) -> RoundedLeaves | None:
     """Of every leaf up to e^{log_tail} may become infinite, and losses below the floor become one.
+
+    `large` are increasing losses: from about the first one on a leaf is not rounded, but cut at about these.
 
     None where a leaf has no cells, or too many.
     """
@@ -80,10 +108,16 @@ def rounded_leaves(composition: Composition, step: float, log_tail: float, floor
     parts = _leaves(composition)
     if len(parts) > _MOST_KINDS or composition.total > _MOST_USES or step > _LARGEST_STEP:
         return None
-    above, below, infinite, log_error = [], [], 0.0, 0.0
-    for pllr, count in parts:
-        cells = _aligned(pllr, step, log_tail, floor)
-        sides = None if cells is None else _rounded(*cells, step, log_tail, floor)
+    above, below, infinite, log_error, apart = [], [], 0.0, 0.0, []
+    for place, (pllr, count) in enumerate(parts):
+        aligned = _aligned(pllr, step, log_tail, floor, large)
+        if aligned is None:
+            return None
+        cells, offset = aligned
+        jumps = np.zeros(len(cells.q), bool) if large is None else (cells.mean >= large[0]) & (cells.low < math.inf)
+        if jumps.any():
+            apart.append(Large(cells.chosen(jumps), count, place, 1.0 - pllr.infinite_mass))
+        sides = _rounded(cells.chosen(~jumps), offset, step, -math.inf if jumps.any() else log_tail, floor)
         if sides is None:
             return None
         above.append((sides[0], count))
@@ -91,7 +125,7 @@ def rounded_leaves(composition: Composition, step: float, log_tail: float, floor
         infinite += count * sides[0].infinite
         log_error += count * max(side.error for side in sides)
     log_infinite = math.log(infinite * (1.0 + 1e-9)) + log_error if infinite > 0.0 else -math.inf
-    return RoundedLeaves(step, above, below, log_infinite, 1.01 * log_error)
+    return RoundedLeaves(step, above, below, log_infinite, 1.01 * log_error, tuple(apart))
 
 
 def _leaves(composition: Composition) -> list[tuple[Pllr, int]]:
@@ -115,19 +149,27 @@ def _extent(pllr: Pllr, log_tail: float) -> tuple[float, float, float] | None:
     return float(coarse.low[kept].min()), float(coarse.high[kept].max()), float(coarse.mean[heaviest])
 
 
-def _aligned(pllr: Pllr, step: float, log_tail: float, floor: float = -math.inf) -> tuple[Cells, float] | None:
+def _aligned(pllr: Pllr, step: float, log_tail: float, floor: float = -math.inf,
+             large: np.ndarray | None = None) -> tuple[Cells, float] | None:
     """Cells between the lattice points and the middles between them; the offset, a loss in the bulk. None for too many cells."""
     extent = _extent(pllr, log_tail)
     if extent is None:
         return None
     low, high, middle = max(extent[0], min(floor, extent[2] - _NEAR * step)), *extent[1:]
+    start = math.inf if large is None else float(large[0])
+    cut = high > start
+    if cut:
+        high = max(start, middle)
     if not 2.0 * (high - low) / step < _MOST_CELLS:
         return None
     offset = _between_atoms(pllr, step)
     if offset is None:
         offset = _bulk(pllr, middle, (low, high), step, log_tail)
     first, last = math.floor(2.0 * (low - offset) / step), math.ceil(2.0 * (high - offset) / step)
-    cells = pllr.cells(offset + 0.5 * step * np.arange(first, last + 1), log_tail)
+    cuts = offset + 0.5 * step * np.arange(first, last + 1)
+    if large is not None and cut:
+        cuts = np.concatenate([cuts[cuts < start], large])
+    cells = pllr.cells(cuts, log_tail)
     return None if cells is None else (cells, offset)
 
 
@@ -154,7 +196,7 @@ def _kept(cells: Cells, log_tail: float, floor: float = -math.inf) -> np.ndarray
 
 def _finite_masses(cells: Cells) -> np.ndarray:
     """Q-masses; losses that are infinite themselves are not in G: delta has them beside it."""
-    return np.where(cells.low < math.inf, cells.q, 0.0)
+    return np.where(cells.low < math.inf, cells.q + cells.q_error, 0.0)
 
 
 def _bulk(pllr: Pllr, middle: float, ends: tuple[float, float], step: float, log_tail: float) -> float:
@@ -192,7 +234,7 @@ def _dropped(losses: np.ndarray, masses: np.ndarray, offsets: np.ndarray, step: 
 def _rounded(cells: Cells, offset: float, step: float, log_tail: float, floor: float = -math.inf) -> tuple[Rounded, Rounded] | None:
     """A leaf from above and from below; None where nothing is left of it."""
     bounded = _kept(cells, log_tail, floor)
-    low, high, q = cells.low[bounded], cells.high[bounded], cells.q[bounded]
+    low, high, q, off = cells.low[bounded], cells.high[bounded], cells.q[bounded], cells.q_error[bounded]
     if not len(q) or not q.sum() > 0.0:
         return None
     mean = np.minimum((cells.mean + cells.error)[bounded], high)
@@ -200,13 +242,14 @@ def _rounded(cells: Cells, offset: float, step: float, log_tail: float, floor: f
     bottom = np.isfinite(cells.high) & (np.isinf(cells.low) | (cells.high <= floor))
     infinite = float(_finite_masses(cells)[~bounded & ~bottom].sum())
     lifted = np.maximum(cells.high[bottom], floor)
-    losses, masses = np.concatenate([low, high, lifted]), np.concatenate([q * (1.0 - share), q * share, cells.q[bottom]])
+    losses, more = np.concatenate([low, high, lifted]), q + off
+    masses = np.concatenate([more * (1.0 - share), more * share, (cells.q + cells.q_error)[bottom]])
     if not (losses.max() - min(losses.min(), offset)) / step < 2.0 * _MOST_CELLS:
         return None
     above = _above(losses, masses, offset, step)
-    below = _below(np.maximum((cells.mean - cells.error)[bounded], low), q, offset, step)
-    return (Rounded(offset, *above[:2], infinite, cells.mass_error + EPSILON * (above[2] + 8.0)),
-            Rounded(offset, *below[:2], 0.0, cells.mass_error + EPSILON * (below[2] + 8.0)))
+    below = _below(np.maximum((cells.mean - cells.error)[bounded], low), np.maximum(q - off, 0.0), offset, step)
+    return (Rounded(offset, *above[:2], infinite, EPSILON * (above[2] + 8.0)),
+            Rounded(offset, *below[:2], 0.0, EPSILON * (below[2] + 8.0)))
 
 
 def _above(losses: np.ndarray, masses: np.ndarray, offset: float, step: float) -> tuple[int, np.ndarray, int]:

@@ -21,6 +21,7 @@ from dp_edgeworth.sums.composition import Composition, Rungs
 _STEPS_PER_OCTAVE, _BELOW, _ABOVE, _MOVE = 3, 13, 3, 10
 _MOST_MOVES = 14
 _FINEST_SHARED_TILT = 1e-11  # smaller ones are lost in c + 1
+_STEEPEST_SHARED_TILT = 256.0  # rules for both directions at once are longer than those for each alone
 _GRAIN = 2.0**52
 _SHARP, _INSERTED, _MOST_SHARPENED = 6.0, 8, 5
 _LEAST_LOG, _STEEP, _FEW_LEAVES = -700.0, 16.0, 64
@@ -184,7 +185,7 @@ def _moved_ladder(composition: Composition, first: float, complement: bool,
     middle, least, most = _STEPS_PER_OCTAVE * round(math.log2(min(max(first, 1e-280), 1e280))), -3_000, 3_000
     for _ in range(_MOST_MOVES):
         tilts = _negative(middle) if complement else _positive(middle)
-        if composition.paired and np.abs(tilts).min() < _FINEST_SHARED_TILT:
+        if composition.paired and (np.abs(tilts).min() < _FINEST_SHARED_TILT or tilts.max() > _STEEPEST_SHARED_TILT):
             composition = Composition(composition.counts, composition.log_tail)
         if not composition.paired and not complement:
             tilts = np.exp2(np.arange(middle - _BELOW, middle + _ABOVE + 1) / _STEPS_PER_OCTAVE)

@@ -34,7 +34,7 @@ _RUNGS = np.exp2(np.array([0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0, -4.0]) / 1
 _MOST_LOSS = 13.0  # log A / G
 _LITTLE_LOSS, _MUCH_LONGER = 13.0, 2.0  # with which a tilt may serve other targets, too
 _LONGER = 1.15 ** np.arange(24)
-_ROUGH_POINTS = 512
+_NEAR_POINTS = 64
 _PROBES = 5  # targets whose places are looked at
 _LIGHTER = 3.0  # digits (base e) by which tails must be lighter to be looked at again
 _STUCK = 0.9  # what finer steps must gain at least
@@ -59,17 +59,22 @@ class _Tilted(NamedTuple):
         """About the shortest one with which copies from both sides are as small as asked."""
         periods = _LONGER * (-place.log_g - log_relative) / self.tilt
         enough = self.tail.log_beyond(place.epsilon - self.centre + periods) <= log_relative - self.loss(place)
-        return float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
+        period = float(periods[int(enough.argmax())] if enough.any() else 10.0 * periods[-1])
+        return period * (1.0 + 2.0 / _NEAR_POINTS)  # largest losses are off by half of that
 
 
-class _Level(NamedTuple):
+class Level(NamedTuple):
     """About the epsilon of some level of delta; tilt and period for it, and for others that they serve, too."""
 
     place: Place
     tilted: _Tilted
     period: float
 
-    def lengthened(self, place: Place, log_relative: float) -> _Level | None:
+    @property
+    def tilt(self) -> float:
+        return self.tilted.tilt
+
+    def lengthened(self, place: Place, log_relative: float) -> Level | None:
         """So that it serves another place, too; None where a tilt of its own is better."""
         period = self.tilted.period(place, log_relative)
         return self._replace(period=max(period, self.period)) if (
@@ -88,9 +93,9 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
     finer, levels = math.inf, None
 
     def rounded(step: float) -> RoundedLeaves | None:
-        return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(_floor_of_losses, places)))
+        return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(floor_of_losses, places)))
 
-    def planned(leaves: RoundedLeaves) -> list[_Level]:
+    def planned(leaves: RoundedLeaves) -> list[Level]:
         return _levels(leaves, places, question.tolerance, reserve)
 
     for _ in range(_MOST_PASSES):
@@ -132,7 +137,7 @@ def _log_tail(problem: Problem, question: Question, found: Proved, floor: np.nda
     return smallest + math.log(_LIGHT) - math.log(problem.rest.total)
 
 
-def _floor_of_losses(place: Place) -> float:
+def floor_of_losses(place: Place) -> float:
     """Below such a loss of one leaf all others together are too small to matter, by Chernoff's bound of what they exceed."""
     needed = (place.log_bounds - place.log_g - math.log(_LIGHT)) / place.rungs.tilts
     return place.epsilon - float(needed.min())
@@ -215,14 +220,19 @@ def _place(question: Question, problem: Problem, current: Problem, found: Proved
     return None
 
 
-def _levels(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserve: float) -> list[_Level]:
+def _levels(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserve: float) -> list[Level]:
     """Tilts and periods that serve all places."""
-    rough, levels = _rough(leaves), list[_Level]()
+    rough, levels = _rough(leaves), list[Level]()
     for place in places:
         log_relative = _log_relative(place, tolerance) - reserve
         last = levels[-1].lengthened(place, log_relative) if levels else None
-        levels = [*levels[:-1], last] if last is not None else [*levels, _level(*rough, place, log_relative)]
+        levels = [*levels[:-1], last] if last is not None else [*levels, _level(rough, leaves.step, place, log_relative)]
     return levels
+
+
+def level_at(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> Level:
+    """Tilt and period for one place."""
+    return _level(_rough(leaves), leaves.step, place, _log_relative(place, tolerance) - reserve)
 
 
 def _log_relative(place: Place, tolerance: float) -> float:
@@ -230,7 +240,7 @@ def _log_relative(place: Place, tolerance: float) -> float:
     return math.log(min(max(0.02 * tolerance * max(1.0, place.epsilon) * place.slope, _FINEST), _COARSEST))
 
 
-def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_relative: float) -> _Level:
+def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_relative: float) -> Level:
     """With the tilt that needs the shortest period for copies from both sides to be as small as asked."""
     found, least = None, math.inf
     for tilt in map(float, place.rungs.tilts[place.best] * _RUNGS):
@@ -243,19 +253,23 @@ def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_rela
         period = tilted.period(place, log_relative)
         score = math.log(period) + 0.02 * max(loss, 0.0)
         if score < least:
-            found, least = _Level(place, tilted, period), score
+            found, least = Level(place, tilted, period), score
     assert found is not None
     return found
 
 
-def _rough(leaves: RoundedLeaves) -> tuple[list[tuple[Rounded, int]], float]:
-    """Leaves on a lattice so coarse that they have a few hundred points."""
-    size = max(math.ceil(max(len(part.masses) for part, _ in leaves.below) / _ROUGH_POINTS), 1)
+def _rough(leaves: RoundedLeaves) -> list[tuple[Rounded, int]]:
+    """Leaves with a few hundred points: all that are near the heaviest one, further away one of many, on a logarithmic scale."""
     parts = []
     for part, count in leaves.below:
-        masses = np.append(np.zeros(part.first % size), part.masses)
-        parts.append((part._replace(first=part.first // size, masses=np.add.reduceat(masses, np.arange(0, len(masses), size))), count))
-    return parts, size * leaves.step
+        distances = np.arange(float(len(part.masses))) - float(part.masses.argmax())
+        groups = np.where(np.abs(distances) < _NEAR_POINTS, distances, np.sign(distances) * np.floor(
+            _NEAR_POINTS * (1.0 + np.log(np.maximum(np.abs(distances), 1.0) / _NEAR_POINTS))))
+        starts = np.append(0, np.flatnonzero(np.diff(groups)) + 1)
+        masses = np.zeros(len(part.masses))
+        masses[(starts + np.append(starts[1:], len(masses)) - 1) // 2] = np.add.reduceat(part.masses, starts)
+        parts.append((part._replace(masses=masses), count))
+    return parts
 
 
 def _aligned(composition: Composition, step: float) -> float:
@@ -265,13 +279,13 @@ def _aligned(composition: Composition, step: float) -> float:
     return longest / math.ceil(longest / step) if 0.0 < longest < math.inf and longest / step < _MOST_POINTS else step
 
 
-def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[_Level],
+def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray, levels: list[Level],
           leaves: RoundedLeaves) -> tuple[Proved, float]:
     """All levels once, but for those of which too long periods or too steep tilts make nothing; and by how much finer the step must be
     for the targets that are still open.
     """
     for level in levels:
-        tilt = level.tilted.tilt
+        tilt = level.tilt
         if level.period > _MOST_POINTS * leaves.step or leaves.step * (tilt + 1.0) * math.sqrt(problem.rest.total) >= _COARSE:
             continue
         left = question.open(found, floor)

@@ -154,9 +154,13 @@ class EpsilonOf(Question):
         return bool(self.targets[number] > _LARGE_DELTA)
 
     def place(self, composition: Composition, infinite: Composition, number: int) -> Place | None:
-        complement = self.complement(infinite, number)
-        log_g = float(log_targets(infinite, self.targets[[number]], complement=complement).logs[0])
-        return place_of_delta(composition, log_g, complement=complement) if math.isfinite(log_g) else None
+        # Above the mean loss, where delta may still be large, 1 - delta has no saddle point.
+        for complement in (True, False) if self.complement(infinite, number) else (False,):
+            log_g = float(log_targets(infinite, self.targets[[number]], complement=complement).logs[0])
+            place = place_of_delta(composition, log_g, complement=complement) if math.isfinite(log_g) else None
+            if place is not None:
+                return place
+        return None
 
     def closer(self, place: Place, curve: Curve, found: Proved, number: int) -> Place:
         epsilon = float(found.estimate[number])

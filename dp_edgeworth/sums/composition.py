@@ -188,9 +188,9 @@ class Composition:
 
     def _common_demand(self, tilts: tuple[float, ...], frequency: float = 0.0) -> Demand:
         """Of a rule for these tilts of the shared sums; the number of compositions is rounded up to powers of e^4."""
-        turning = min(tilts) + 1.0 if frequency else -math.inf
+        turning, turned = (min(tilts) + 1.0, max(tilts) + 1.0) if frequency else (-math.inf, math.inf)
         return Demand(min(0.0, min(tilts) + 1.0), max(1.0, max(tilts) + 1.0), frequency,
-                      4.0 * math.ceil(math.log(max(self.total, 1.0)) / 4.0), self.log_tail, turning)
+                      4.0 * math.ceil(math.log(max(self.total, 1.0)) / 4.0), self.log_tail, turning, turned)
 
     def rungs(self, tilts: np.ndarray) -> Rungs:
         """K at tilts > -1, from the shared sums; the last few ladders are kept."""
@@ -283,6 +283,7 @@ def _log1m(mass: float) -> float:
 
 def _covers(have: Demand, want: Demand) -> bool:
     """A finer rule serves, unless it is so much finer that it would be slow."""
-    return (have.low <= want.low and have.high >= want.high and have.frequency >= want.frequency
-            and have.log_count >= want.log_count and (want.frequency == 0.0 or have.turning <= want.turning)
+    turns = want.frequency == 0.0 or have.turning <= want.turning <= want.turned <= have.turned
+    return (turns and have.low <= want.low and have.high >= want.high and have.frequency >= want.frequency
+            and have.log_count >= want.log_count
             and have.frequency <= 4.0 * want.frequency + 1.0)

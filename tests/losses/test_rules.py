@@ -121,6 +121,7 @@ CASES = [
     (reversed_sampled(0.227, 8e-10), Demand(-1.0, 1.0, 0.0, 34.5), [0.18, -1.0]),
     (reversed_sampled(1.0, 0.3), Demand(0.0, 20.0, 10.0), [20 + 10j, 0.5 + 10j]),  # secants
     (reversed_sampled(2.0, 1e-4), Demand(0.0, 50.0, 5.0, 9.2), [50 + 5j]),
+    (reversed_sampled(1.0, 0.3), Demand(0.0, 100.0, 5e3, 9.2, turning=100.0), [100 + 5e3j, 37.0, 0.5]),  # steep: few losses matter
     (mixture((0.0, 0.5, 2.0), (0.9, 0.09, 0.01)), Demand(0.0, 4.0, 8.0), [4 + 8j, 0.3]),
     (mixture((0.001, 0.0062, 0.04), (0.05, 0.05, 0.9), 1e-3), Demand(0.0, 37.0, 0.0, 34.5), [2.6, 37.0]),
     (replacement(0.157, 1e-9), Demand(0.0, 1.0), [0.0, 1.0]),  # nearly attained

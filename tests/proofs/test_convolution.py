@@ -67,7 +67,8 @@ def partition(found: Cells | None) -> None:
     # The mean is log(q / p), within its error and what the masses are off by.
     plain = (found.p > 1e-250) & (found.q > 1e-250) & np.isfinite(found.mean) & np.isfinite(found.low) & np.isfinite(found.high)
     off = np.abs(found.mean[plain] - np.log(found.q[plain] / found.p[plain]))
-    assert np.all(off <= found.error[plain] + 2.0 * found.mass_error + 1e-15)
+    relative = found.p_error[plain] / found.p[plain] + found.q_error[plain] / found.q[plain]
+    assert np.all(off <= found.error[plain] + relative + 1e-15)
 
 
 @pytest.mark.parametrize("step", [0.08, 0.02])
@@ -258,7 +259,10 @@ def test_errors_of_the_masses_are_paid_for() -> None:
     part = pllr.cells(0.05, -60.0)
     found = convolution.convolved(Composition({pllr: 1000}), math.log(1e-6), 0.1, 0.05, 1e8)
     assert part is not None and found is not None
-    assert found.log_error > 1000 * part.mass_error
+    blurred = part._replace(q_error=0.01 * part.q, p_error=0.01 * part.p)
+    for up, share in ((True, 1.01), (False, 0.99)):
+        points = _side(up=up).points(blurred)
+        assert points.masses.sum() + points.infinite == pytest.approx(share, rel=1e-6)
     side = _side(up=True, uses=1000)
     side.points(part)  # a thousand times what the sums of one use are off by
     assert side.log_error > 1000 * 2.2e-16

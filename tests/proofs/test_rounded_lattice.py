@@ -224,8 +224,15 @@ def test_every_use_pays_for_its_masses() -> None:
     one, many = (rounded_leaves(Composition({leaf: count}), 0.02, -40.0) for count in (1, 1000))
     assert one is not None and many is not None
     assert many.log_error == pytest.approx(1000 * one.log_error) and one.log_error >= 2.2e-16 * 8
-    cells = rounding._aligned(leaf, 0.02, -40.0)
-    assert cells is not None and one.log_error >= cells[0].mass_error
+
+
+def test_errors_of_cells_are_added_above_and_taken_away_below() -> None:
+    leaf = subsample(LaplaceShift(1.0), 0.25)
+    cells, offset = rounding._aligned(leaf, 0.02, -40.0) or pytest.fail()
+    sides = rounding._rounded(cells._replace(q_error=0.01 * cells.q), offset, 0.02, -40.0)
+    assert sides is not None
+    assert sides[0].masses.sum() == pytest.approx(1.01, rel=1e-9)
+    assert sides[1].masses.sum() <= 0.99 * (1.0 + 1e-9)
 
 
 def test_errors_of_the_means_are_paid_for() -> None:
