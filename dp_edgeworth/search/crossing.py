@@ -38,9 +38,9 @@ def near(curve: Curve, composition: Composition, deltas: np.ndarray, starts: np.
     with np.errstate(invalid="ignore", over="ignore"):
         step = (-b.estimate if curve.complement else b.estimate) - goal
         step = np.where(np.abs(step) < _LAST_STEP, step, 0.0)
-        epsilons, unit = np.maximum(epsilons + step / slopes, 0.0), _UNIT * np.maximum(epsilons, 1e-2)
-        lift, drop = (np.maximum(gap, 0.0) / slopes for gap in (high - goal + slack - step, goal + slack - low + step))
-        lift, drop = (np.where(np.isfinite(distance), distance, 1e-6) * 1.001 + unit for distance in (lift, drop))
+        before, epsilons, unit = epsilons, np.maximum(epsilons + step / slopes, 0.0), _UNIT * np.maximum(epsilons, 1e-2)
+        lift, drop = (high - goal + slack) / slopes - (epsilons - before), (goal + slack - low) / slopes + (epsilons - before)
+        lift, drop = (np.where(np.isfinite(away), np.maximum(away, 0.0), 1e-6) * 1.001 + unit for away in (lift, drop))
     lift = np.where((epsilons == 0.0) & (lift <= 2.0 * unit), 0.0, lift)  # where the estimate is 0, 0 itself is the first candidate
     found = proved_epsilons(curve, composition, deltas, epsilons - drop, epsilons, epsilons + lift)
     for _ in range(_MOST_STEPS):

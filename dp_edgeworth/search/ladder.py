@@ -220,7 +220,9 @@ def _sharpened(composition: Composition, rungs: Rungs, score: Callable[[Rungs], 
         low, high = max(best - 1, 0), min(best + 1, len(tilts) - 1)
         if max(loss[low], loss[high]) <= _SHARP or tilts[high] - tilts[low] < 1e-9 * tilts[best]:
             break
-        near = (1.0 + np.linspace(tilts[low], tilts[high], _INSERTED + 2)[1:-1]) - 1.0
+        near = np.linspace(tilts[low], tilts[high], _INSERTED + 2)[1:-1]
+        if tilts[low] >= _FINEST_SHARED_TILT:
+            near = (1.0 + near) - 1.0
         rungs = composition.joined(rungs.tilts, np.setdiff1d(near, tilts))
     return rungs
 

@@ -247,7 +247,8 @@ def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_rela
         parts = [(Tilted.of(part, tilt, step), count) for part, count in rough]
         log_mgf = math.fsum(count * part.log_moment for part, count in parts)
         loss, shortest = log_mgf - tilt * place.epsilon - place.log_g, (-place.log_g - log_relative) / tilt
-        if found is not None and (loss > _MOST_LOSS or math.log(shortest) + 0.02 * max(loss, 0.0) >= least):
+        if found is not None and (loss > _MOST_LOSS or math.log(shortest) + 0.02 * max(loss, 0.0) >= least or (
+                tilt > found.tilt and _too_coarse(rough, step, tilt))):
             continue
         tilted = _Tilted(tilt, log_mgf, math.fsum(count * part.centre for part, count in parts), tail(parts, tilt, step))
         period = tilted.period(place, log_relative)
@@ -256,6 +257,11 @@ def _level(rough: list[tuple[Rounded, int]], step: float, place: Place, log_rela
             found, least = Level(place, tilted, period), score
     assert found is not None
     return found
+
+
+def _too_coarse(parts: list[tuple[Rounded, int]], step: float, tilt: float) -> bool:
+    """Whether rounding up may be more than twice the truth."""
+    return step * (tilt + 1.0) * math.sqrt(sum(count for _, count in parts)) >= _COARSE
 
 
 def _rough(leaves: RoundedLeaves) -> list[tuple[Rounded, int]]:
@@ -285,13 +291,12 @@ def _pass(problem: Problem, question: Question, found: Proved, floor: np.ndarray
     for the targets that are still open.
     """
     for level in levels:
-        tilt = level.tilt
-        if level.period > _MOST_POINTS * leaves.step or leaves.step * (tilt + 1.0) * math.sqrt(problem.rest.total) >= _COARSE:
+        if level.period > _MOST_POINTS * leaves.step or _too_coarse(leaves.above, leaves.step, level.tilt):
             continue
         left = question.open(found, floor)
         if not len(left):
             return found, 0.0
-        raw = rounded_lattice(leaves, tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
+        raw = rounded_lattice(leaves, level.tilt, fft.next_fast_len(max(math.ceil(level.period / leaves.step), 32), real=True))
         nearest = _nearest(problem, question, found, left, level.place)
         found = found.met(question.read(problem.curve(raw), problem.whole, left, level.place.epsilon, found, floor, nearest), left)
     return found, _finer(question, found, floor)
