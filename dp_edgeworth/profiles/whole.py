@@ -100,7 +100,8 @@ def _with_pairs(pairs: PairSums, ask: _Ask, convert: _Convert) -> Proved:
     found = ask([composition for table in tables for composition in _directions(table)])
     if any(leaf.curve is not None and leaf.pair is not None for leaf in _brackets(tables[0])) and not _attained(tables[0]):
         found = ask([_of_worst(table, use_pairs=False) for table in tables]).met(found)
-    curves = [renyi_curve(table) for table in tables if any(leaf.curve is not None for leaf in _brackets(table))]
+    curved = any(leaf.curve is not None for table in tables for leaf in _brackets(table))
+    curves = [renyi_curve(table) for table in tables] if curved else []  # of both directions, whichever has classes
     if curves and None not in curves:
         ends = [convert(curve) for curve in curves if curve is not None]
         found = ends[0].larger(ends[-1]).met(found)

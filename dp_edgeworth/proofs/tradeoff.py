@@ -23,7 +23,7 @@ second monotone. So
     f(alpha) <= max over the vertices (t_v, l_v) of l of max(0, 1 - l_v - t_v alpha, (1 - l_v - alpha) / t_v).
 
 Where lower bounds l_i belong to one law, whose own curve is linear in t between the t_i (`Polygons.of_law`), the chords of the l_i are
-a bound, too, and the vertices are the points themselves.
+a bound, too, and the vertices are the points themselves. Of t that are rounded to the same float the lowest g counts.
 
 Which vertex. The largest of 1 - l_v - t_v alpha, and of (1 - alpha - l_v) / t_v, is at a vertex of the lower convex hull: where the
 falls (l_v - l_w) / (t_w - t_v) from one vertex to the next pass alpha, and where the intercepts l_v + t_v (l_v - l_w) / (t_w - t_v)
@@ -73,6 +73,8 @@ class Points(NamedTuple):
 
     @classmethod
     def of(cls, t: np.ndarray, g: np.ndarray) -> Points:
+        single = np.flatnonzero(np.diff(t, prepend=-np.inf) > 0.0)
+        t, g = t[single], np.minimum.reduceat(g, single)  # of equal t the lowest
         number, last = np.arange(len(t)), len(t) - 1
         if last > 1:  # what lies above the tangents from both ends goes at once
             left, right = int(np.argmax((g[:1] - g[1:]) / (t[1:] - t[:1]))) + 1, int(np.argmin((g[:-1] - g[-1:]) / (t[-1:] - t[:-1])))
@@ -153,10 +155,12 @@ class Polygons(NamedTuple):
     def of_law(cls, epsilons: np.ndarray, lower: np.ndarray, floor: float) -> Polygons:
         """From lower bounds of g at epsilons, the first at 0 or below, between which the curve that they bound is linear in e^eps, and
         a bound of all g; of g from above nothing is known yet.
+
+        Beyond the last t the slope is at least -1 / t there: that is -P(S), and t P(S) <= Q(S) <= 1.
         """
-        t = np.exp(np.append(epsilons, epsilons[-1] * (1.0 + 1e-9) + 1e-9))
-        below = np.maximum.accumulate(np.append(lower, floor)[::-1])[::-1]
-        return cls(Points.of(t, below), Points.of(t[:1], np.ones(1)))
+        t, below = np.exp(epsilons), np.maximum.accumulate(np.append(lower, floor)[::-1])[::-1]
+        end = t[-1] * (1.0 + (below[-2] - floor) * (1.0 - _ROUNDING))
+        return cls(Points.of(np.append(t, end), below), Points.of(t[:1], np.ones(1)))
 
 
 class Sandwich:
@@ -190,7 +194,9 @@ class Sandwich:
 
     def polygons(self) -> Polygons:
         """The vertices (t_v, l_v) of a lower bound of g on [1, inf), and the (t_i, u_i)."""
-        t, low, up = np.exp(self.epsilons), self.lower, self.upper
+        t = np.exp(self.epsilons)
+        single = np.diff(t, append=np.inf) > 0.0
+        t, low, up = t[single], self.lower[single], self.upper[single]
         with np.errstate(all="ignore"):
             step = np.diff(t)
             # slopes of the chords: lower bounds where they are extended to the right, upper bounds to the left
@@ -205,10 +211,8 @@ class Sandwich:
             value = np.maximum(low[:-1] + rising * (cross - start), low[1:] + falling * (cross - stop))
             last = t[-1] + max(low[-1] - self._floor, 0.0) / max(-from_left[-1], 1e-300)
         vertices, floor = np.concatenate([t, cross, [min(last, 1e300)]]), np.concatenate([low, value, [self._floor]])
-        order = np.lexsort((floor, vertices))
-        vertices, floor = vertices[order], np.maximum(floor[order], self._floor)
-        single = np.append(True, np.diff(vertices) > 0.0)  # of equal ones the lowest
-        return Polygons(Points.of(vertices[single], floor[single]), Points.of(t, up))
+        order = np.argsort(vertices, kind="stable")
+        return Polygons(Points.of(vertices[order], np.maximum(floor[order], self._floor)), Points.of(t, up))
 
 
 def _inside(alpha: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Interval:

@@ -15,10 +15,14 @@ from scipy import optimize
 
 from dp_edgeworth import EdgeworthIntervalAccountant as Interval
 from dp_edgeworth import ProfileDpEvent, RenyiDpEvent
+from dp_edgeworth.losses.bracket import Bracket
+from dp_edgeworth.losses.gaussian_noise import GaussianShift
 from dp_edgeworth.losses.laplace_noise import LaplaceInterior
 from dp_edgeworth.losses.renyi_curves import BoundedRangeCurve, SumOfCurves, ZeroConcentrated, epsilon_of
+from dp_edgeworth.profiles import whole
 from dp_edgeworth.search import answers
 from dp_edgeworth.sums.composition import Composition
+from dp_edgeworth.sums.pair_sums import PairSums
 
 mpmath.mp.dps = 40
 ORDERS = np.array([1.0 + x / 10.0 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
@@ -284,3 +288,16 @@ def test_discrete_gaussian_noise_of_too_many_points_is_a_curve():
     found = epsilon(DiscreteGaussian(1e5, 1.0, 1), 1e-9, 10**10)
     assert found.lower <= epsilon(dpa.GaussianDpEvent(1e5), 1e-9, 10**10).lower <= found.upper <= 1.1 * epsilon(
         dpa.GaussianDpEvent(1e5), 1e-9, 10**10).upper
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_class_in_one_direction_says_nothing_of_the_other(swapped):
+    member, pair = GaussianShift(0.1), GaussianShift(2.0)
+    both = Bracket((member,), curve=ZeroConcentrated(0.005, 0.0)), pair
+    pairs = PairSums()
+    pairs.add(*(both[::-1] if swapped else both), 1)
+    true = epsilon(dpa.GaussianDpEvent(0.5), 1e-5)  # that of the pair, which is the worse direction
+    found = whole.epsilon_bounds(pairs, np.array([1e-5]), 1e-6)
+    assert found.lower[0] <= true.upper and true.lower <= found.upper[0]
+    delta = Interval().compose(dpa.GaussianDpEvent(0.5)).get_delta_interval(5.0)
+    assert whole.delta_bounds(pairs, np.array([5.0]), 1e-6).upper[0] >= delta.lower

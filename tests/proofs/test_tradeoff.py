@@ -1,6 +1,7 @@
 """The trade-off band contains the exact curves; advantage and mu of Gaussian differential privacy."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import dp_accounting as dpa
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dp_edgeworth import EdgeworthIntervalAccountant
+from dp_edgeworth import EdgeworthIntervalAccountant, ProfileDpEvent
 from dp_edgeworth.intervals import Interval
 from dp_edgeworth.proofs import tradeoff
 from dp_edgeworth.search import whole_curve
@@ -223,3 +224,24 @@ def test_the_gaussian_of_mu_lies_below_the_curve():
 def test_bad_input_is_refused(call):
     with pytest.raises(ValueError, match="Found"):
         call(EdgeworthIntervalAccountant().compose(dpa.GaussianDpEvent(1.0)))
+
+
+def test_a_law_that_is_known_up_to_one_loss_may_have_another_one_just_beyond():
+    # Q and P on two losses that are 2^-31 apart: g(t) = (q_1 - t p)_+ + (q_2 - t p)_+ with p = 1/16; known up to the smaller one
+    p, first, second = Fraction(1, 16), Fraction(9, 64) * (1 - Fraction(1, 2**31)), Fraction(9, 64)
+    gap = float((second - first) / first)
+    end = math.log(float(first / p))
+    law = tradeoff.Polygons.of_law(np.array([0.0, end]), np.array([float(first + second - 2 * p), float(second - first)]), 0.0)
+    alpha = p / 2
+    true = 1 - second / p * alpha  # at t = q_2 / p, where g is 0; 1 - g(t) - t alpha falls on either side of it
+    upper = Fraction(float(law.below.largest(np.array([float(alpha)]), 1.0)[0][0]))
+    assert gap < 1e-9 and true <= upper <= true + Fraction(1, 10**9)
+
+
+def test_losses_that_e_to_them_does_not_tell_apart():
+    accountant = EdgeworthIntervalAccountant().compose(ProfileDpEvent([1e-17], [0.0]), 3)
+    alpha = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+    band = accountant.get_tradeoff(alpha)
+    assert np.all(band.lower <= 1.0 - alpha) and np.all(1.0 - alpha - 1e-16 <= band.upper)  # f is 1 - alpha less at most delta(0)
+    assert np.all(band.upper - band.lower <= 1e-14)
+    assert 0.0 <= accountant.get_gdp_mu() < 1e-3
