@@ -26,6 +26,7 @@ from dp_edgeworth.sums.composition import Composition
 
 _FIRST, _LEAST, _MORE = 12.0, 8.0, 4.0  # digits (base e) of delta that two large losses may cost, and more of them the next time
 _LEVELS = (-2.0, -15.0, -75.0, -315.0)  # of log G(0) of what is composed with a large loss: where lattices for it are placed
+_LEFT = 5.0  # deviations below epsilon 0: further down a chord is as good
 _ROUGH, _FINEST, _COARSEST = 1_000, 1e-3, 0.3  # cells while nothing is known; widths of cells, in scales of the curve
 _NEAR, _SHARE = 6.0, 0.3  # scales of the curve around its place within which cells are equally fine, or more with so many of all
 _MOST_PASSES, _MOST_LEAVES, _MOST_CELLS = 6, 6, 20_000
@@ -111,19 +112,22 @@ def _leaves(composition: Composition, place: Place, guess: _Guess, tolerance: fl
 
 def _jump(composition: Composition, place: Place, leaves: RoundedLeaves, guess: _Guess, tolerance: float,
           reserve: float) -> OneJump | None:
-    """The theorem with lattices for no large loss, and for what is composed with one: near epsilon 0, and further up as far as that
-    matters."""
+    """The theorem with lattices for no large loss, and for what is composed with one: from where G hardly differs from 1 - e^epsilon,
+    below epsilon 0, as far up as that matters."""
     least = max(place.log_g, guess.log_delta - guess.digits)  # less is hidden behind two large losses
-    start = min(0.5 * math.log(max(float(place.rungs.variance[0]), 1e-300)) - 1.0, -3.0)
+    deviation = max(math.sqrt(max(float(place.rungs.variance[0]), 0.0)), 1e-300)
+    start = min(math.log(deviation) - 1.0, -3.0)
     levels = [start + level for level in _LEVELS if level == _LEVELS[0] or start + level > 0.5 * (guess.log_delta + guess.digits)]
-    places = [place_of_delta(place.composition, level, complement=False) for level in levels]
-    rest = [_parameters(leaves, each, 0.01 * tolerance, 0.0) for each in places if each is not None]
+    places = [found for level in levels if (found := place_of_delta(place.composition, level, complement=False)) is not None]
+    left, longest = _LEFT * deviation, 2 * _MOST_POINTS * leaves.step
+    below = [each._replace(epsilon=-left, log_g=math.log(-math.expm1(-left))) for each in places[:1]]
+    some = [level for level in lattices.levels_at(leaves, below + places, 0.01 * tolerance, 0.0) if level.period <= longest]
+    rest = [_parameters(leaves, level) for level in some]
     here = place._replace(epsilon=max(place.epsilon, guess.middle), log_g=least)
-    return one_jump(composition, leaves, _parameters(leaves, here, tolerance, reserve), rest)
+    return one_jump(composition, leaves, _parameters(leaves, lattices.levels_at(leaves, [here], tolerance, reserve)[0]), rest)
 
 
-def _parameters(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> Parameters:
-    level = lattices.level_at(leaves, place, tolerance, reserve)
+def _parameters(leaves: RoundedLeaves, level: lattices.Level) -> Parameters:
     return level.tilt, fft.next_fast_len(min(max(math.ceil(level.period / leaves.step), 32), 2 * _MOST_POINTS), real=True)
 
 

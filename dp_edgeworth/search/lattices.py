@@ -96,7 +96,7 @@ def read_off_lattices(problem: Problem, question: Question, found: Proved, floor
         return _leaves(problem.rest, _aligned(problem.rest, step), log_tail, min(map(floor_of_losses, places)))
 
     def planned(leaves: RoundedLeaves) -> list[Level]:
-        return _levels(leaves, places, question.tolerance, reserve)
+        return levels_at(leaves, places, question.tolerance, reserve)
 
     for _ in range(_MOST_PASSES):
         leaves = rounded(step)
@@ -220,7 +220,7 @@ def _place(question: Question, problem: Problem, current: Problem, found: Proved
     return None
 
 
-def _levels(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserve: float) -> list[Level]:
+def levels_at(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserve: float) -> list[Level]:
     """Tilts and periods that serve all places."""
     rough, levels = _rough(leaves), list[Level]()
     for place in places:
@@ -228,11 +228,6 @@ def _levels(leaves: RoundedLeaves, places: list[Place], tolerance: float, reserv
         last = levels[-1].lengthened(place, log_relative) if levels else None
         levels = [*levels[:-1], last] if last is not None else [*levels, _level(rough, leaves.step, place, log_relative)]
     return levels
-
-
-def level_at(leaves: RoundedLeaves, place: Place, tolerance: float, reserve: float) -> Level:
-    """Tilt and period for one place."""
-    return _level(_rough(leaves), leaves.step, place, _log_relative(place, tolerance) - reserve)
 
 
 def _log_relative(place: Place, tolerance: float) -> float:

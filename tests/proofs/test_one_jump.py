@@ -132,6 +132,22 @@ def test_masses_are_off_by_no_more_than_is_charged() -> None:
     assert np.exp(jumps.below.log_masses).sum() == pytest.approx(0.99 * large.q.sum(), rel=1e-9)
 
 
+def test_masses_that_are_hardly_a_float() -> None:
+    """Above every cell has 1e-290 more, and every cell of the others is charged as much; below such a cell has nothing."""
+    counts: dict[Pllr, int] = {SAMPLED: 2}
+    leaves = leaves_of(counts, 0.01, np.linspace(2.5, 9.0, 50))
+    (large,) = leaves.large
+    for faint, kept in ((0.0, 0.0), (3e-291, 0.0), (1e-200, 1e-200)):
+        masses = np.where(np.arange(len(large.cells.q)) == 5, 1e-150, faint)
+        cells = large.cells._replace(q=masses, q_error=np.zeros(len(masses)))
+        found = one_jump(Composition(counts), leaves._replace(large=(large._replace(cells=cells),)), (4.0, 4096), [(4.0, 4096)])
+        assert found is not None
+        above, below = (np.exp(points.log_masses) for points in (found.jumps[0].above, found.jumps[0].below))
+        assert np.sort(above)[:-2].sum() >= 2.0 * (1.0 - 1e-9) * (len(masses) - 1) * (1e-290 + faint)
+        assert np.sort(below)[:-1].max(initial=0.0) <= 2.0 * (1.0 + 1e-9) * kept
+        assert found.log_more >= math.log(2.0 * 1e-290 * len(leaves.above[0][0].masses))  # far more than q^2 / 2
+
+
 def test_what_a_user_keeps_beside_infinite_losses() -> None:
     """A' is at most what is finite of the rest and not large, also where a use is mostly infinite: (f - q)^{n-1}."""
     leaf, uses = Mixed((0.1, 0.9), (SAMPLED, Atoms((1.0, 0.0), (0.0, 1.0)))), 12
