@@ -109,7 +109,7 @@ def verify(
     Args:
       certificate: a `Certificate`, or the text of one.
       progress: is told now and then what is being done.
-      most_seconds: after about so long the ends that are left are undecided.
+      most_seconds: after about so much CPU time the ends that are left are undecided.
 
     Returns:
       A `Verification`: `upper` and `lower` are "proved", "refuted" (the opposite was proved) or "undecided"; `reasons`, `bits`,

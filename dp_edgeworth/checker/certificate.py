@@ -61,8 +61,8 @@ def read(text: str | bytes) -> Claim:
                          f"{found(relation)}, {found(quantity)}.")
     given, lower = (_fraction(data[name], name) for name in ("given", "lower"))
     upper = None if data["upper"] == "inf" else _fraction(data["upper"], "upper")
-    if given < 0 or lower < 0 or (quantity == "epsilon" and given > 1):
-        raise InputError("`given` and `lower` must not be negative, and a delta must be at most 1.")
+    if min(given, lower, upper or 0) < 0 or (quantity == "epsilon" and given > 1):
+        raise InputError("`given`, `lower` and `upper` must not be negative, and a delta must be at most 1.")
     return Claim(data["event"], relation, quantity, given, lower, upper, hints if isinstance(hints, dict) else {})
 
 

@@ -134,10 +134,13 @@ class Panel:
 def covering(piece: Finite, line: Any, wanted: list[tuple[arb, arb]]) -> list[Panel]:
     """Panels that are halved until their errors for all wanted (Re s, |Im s|) are `digits` below the integral, which a few points tell.
     (Any panels that cover the piece are right.)"""
-    few = [(*piece.logs(x), piece.weight(x).log()) for x in (left for left, _ in _divided(piece.low, piece.high, 64)[1:])]
-    found = [[float(log.mid()) for log in logs] for logs in few]
-    goals = [max(log_p + float(sigma) * loss + log_w for log_p, loss, log_w in found) - line.digits * math.log(2.0)
-             for sigma, _ in wanted]
+    places = [piece.low, *(right for _, right in _divided(piece.low, piece.high, 64))]
+    few = [[float(log.mid()) for log in (*piece.logs(x), piece.weight(x).log())] for x in places]
+    goals = []
+    for sigma, _ in wanted:
+        logs = [log_p + float(sigma) * loss + log_w for log_p, loss, log_w in few]
+        sizes = [max(a, b) - math.log(max(1.0, abs(a - b))) for a, b in itertools.pairwise(logs)]  # exponential between the points
+        goals.append(max(sizes) - line.digits * math.log(2.0))
     waiting, done = _divided(piece.low, piece.high, 8), []
     while waiting:
         line.progress("a quadrature rule")

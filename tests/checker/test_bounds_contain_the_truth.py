@@ -165,14 +165,18 @@ def of_atoms(leaf, count, epsilon, hint):
     return contour.delta_bounds([(leaf, count)], validated(hint), [ball(epsilon)])[0]
 
 
-@pytest.mark.parametrize("step", [1.0, 0.5, 0.25, 0.02])
+@pytest.mark.parametrize(
+    ("step", "tau"), [(1.0, 0.05), (0.5, 0.05), (0.25, 0.05), (0.02, 0.05), (1.5, 0.0), (1.0, 0.0), (0.6, 0.0), (0.25, 0.0)]
+)
 @pytest.mark.parametrize("c", [0.05, 0.5, 2.0])
-def test_atoms_are_smoothed_and_know_their_aliases(step, c):
-    """Randomised response, eight times: the multinomial sum in exact order."""
+def test_atoms_smoothed_or_not_know_their_aliases(step, tau, c):
+    """Randomised response, eight times: the multinomial sum in exact order. Without smoothing the sum is cut off so late that aliases
+    count."""
     event = {"type": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 3}
     with working_bits(128), mp.workdps(30):
         leaf = pairs.leaf_of(event, "REPLACE_ONE")
-        low, high = of_atoms(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "tau": 0.05, "step": step, "last": int(250 / step)})
+        last = int((250 if tau else 5000) / step)
+        low, high = of_atoms(leaf, 8, 1.0, {"c": c, "high": 2 * c + 1, "tau": tau, "step": step, "last": last})
         own, other = mp.mpf(2) / 3, mp.mpf(1) / 6
         loss, total = mp.log(4), mp.mpf(0)
         for i in range(9):

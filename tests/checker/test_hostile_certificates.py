@@ -39,6 +39,8 @@ def refused(text):
         json.dumps({**BASE, "given": "nan"}),
         json.dumps({**BASE, "given": "-1e-5"}),
         json.dumps({**BASE, "given": "2"}),
+        json.dumps({**BASE, "given": "0.9999", "lower": "0", "upper": "-5"}),  # delta(-5) is less, but no epsilon is negative
+        json.dumps({**BASE, "quantity": "delta", "given": "1", "upper": "-1e-9"}),
         json.dumps({**BASE, "upper": "1e99999999"}),
         json.dumps({**BASE, "upper": "1/3"}),
         json.dumps({**BASE, "lower": "-inf"}),

@@ -224,3 +224,12 @@ def test_transform_in_thirty_digits(name, direction):
 )
 def test_gaussian_leaves(event, relation, square):
     assert (pairs.leaf_of(event, relation).variance - arb(square)).is_zero()
+
+
+def test_a_rule_knows_how_large_an_integral_at_the_end_of_a_piece_is():
+    """A tilt of 10^8: all of the integral is next to the upper end, so its size must not be taken from points inside."""
+    line = validated({"c": 1e8, "high": 2e8, "nodes": 200, "digits": 34.0})
+    with working_bits(128):
+        transform = transform_of(pairs.leaf_of(poisson(0.002, laplace(3.6)), AR), line)
+        found = transform.real(1e8)
+        assert len(transform.panels) < 500 and float(found.rad() / found.mid()) < 1e-6
