@@ -134,7 +134,7 @@ class Polygons(NamedTuple):
         return np.concatenate([self.above.falls, (1.0 - up) / (1.0 + t)])
 
     def separations(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For those of the alphas that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
+        """For the first alpha, and those that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
         the epsilons whose refinement would narrow them.
         """
         band, epsilons = self.band(alpha)

@@ -140,7 +140,7 @@ def checked_min_alpha(min_alpha: float) -> float:
 def gdp_mu(curve: WholeCurve, min_alpha: float = 1e-10) -> Interval:
     """Certified bounds of the smallest mu whose Gaussian trade-off lies below the curve wherever both errors are at least `min_alpha`.
 
-        mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha) }
+        mu = sup { Phi^-1(1 - alpha) - Phi^-1(f(alpha)) : min_alpha <= alpha <= f(alpha), and at min_alpha itself whatever f is there }
     """
     least = checked_min_alpha(min_alpha)
     grid = np.geomspace(least, 0.5, 60)
