@@ -178,6 +178,7 @@ def run(arguments: argparse.Namespace) -> int:
             advance()
     rows = [done[case.index] for case in chosen]
     words = f"python -m comparisons verified --seed {arguments.seed} --cases {arguments.cases} --digits {arguments.digits}"
+    words += f" --seconds {arguments.seconds:g}"
     words += f" --every {arguments.every}" * (arguments.every > 1) + " --unknown" * arguments.unknown
     text = page(rows, words)
     report.console().print(text, markup=False)

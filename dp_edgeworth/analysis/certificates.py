@@ -179,10 +179,12 @@ def certificate_of(
 def _with_more_points(certificate: Certificate) -> Certificate:
     """The same certificate with longer lines, more cells, less smoothing where it is not proved otherwise, while trying is quick."""
     hints = json.loads(certificate.hints)
-    for _ in range(5):
+    spent = 0.0
+    for _ in range(10):
         result = verify(certificate, most_seconds=_QUICK)
+        spent += result.seconds
         lines = [hint for hint in hints.values() if isinstance(hint, dict) and "step" in hint]
-        if result.proved or "refuted" in (result.upper, result.lower) or not lines or result.seconds > _QUICK:
+        if result.proved or "refuted" in (result.upper, result.lower) or not lines or result.seconds > _QUICK or spent > 4.0 * _QUICK:
             break
         for hint in lines:
             hint["last"] = min(math.ceil(1.5 * hint["last"]) + 1, 200_000)

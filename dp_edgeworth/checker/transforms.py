@@ -22,7 +22,7 @@ from .laws import ZERO, Leaf, Piece
 
 MOST_WORK = 60_000_000_000  # nodes times frequencies times bits: a minute or two
 MOST_NUMBERS = 500_000_000  # nodes times terms of their densities times bits
-MOST_PANELS, MOST_ENTRIES = 4_000, 64_000_000  # entries of a matrix times bits
+MOST_PANELS, MOST_ENTRIES = 4_000, 8_000_000  # entries of a matrix times bits
 RHO = 3  # of the Bernstein ellipses
 FRESH = 32  # powers of a phase are started afresh after so many multiplications
 Progress = Callable[[str], None]
@@ -224,6 +224,7 @@ class Transform:
         rows, some = self.last // stride + 1, max(1, MOST_ENTRIES // ctx.prec // stride)
         total = acb_mat(rows, stride)
         for start in range(0, len(nodes), some):
+            self.line.progress("a transform on a line")
             part = nodes[start : start + some]
             big = [powers(self.step * l * stride, rows) for _, l in part]
             left = acb_mat(rows, len(part), [w * row[k] for k in range(rows) for (w, _), row in zip(part, big, strict=True)])

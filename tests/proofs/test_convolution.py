@@ -148,7 +148,8 @@ RARE = [
 @pytest.mark.parametrize("p, count, noise, delta, relation", RARE)
 def test_a_few_rare_samples_are_narrow(p: float, count: int, noise: float, delta: float, relation: Relation) -> None:
     """Contours had no lower end there, or one a thousand times too low. Two deltas on both sides of the answer confirm it."""
-    accountant = EdgeworthIntervalAccountant(relation).compose(de.PoissonSampledDpEvent(p, de.GaussianDpEvent(noise)), count)
+    accountant = EdgeworthIntervalAccountant(relation, tolerance=1e-9).compose(
+        de.PoissonSampledDpEvent(p, de.GaussianDpEvent(noise)), count)  # by default, 1e-6 is enough
     lower, estimate, upper = accountant.get_epsilon_interval(delta)
     assert lower <= estimate <= upper <= lower + max(2e-3 * lower, 1e-12)
     if lower > 0.0:
