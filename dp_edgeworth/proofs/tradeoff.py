@@ -134,8 +134,8 @@ class Polygons(NamedTuple):
         return np.concatenate([self.above.falls, (1.0 - up) / (1.0 + t)])
 
     def separations(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For the first alpha, and those that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) - Phi^-1(f(alpha)); and
-        the epsilons whose refinement would narrow them.
+        """For the first alpha, and those that are at most f(alpha): they; lower and upper bounds of Phi^-1(1 - alpha) -
+        Phi^-1(f(alpha)); and the epsilons whose refinement would narrow them.
         """
         band, epsilons = self.band(alpha)
         relevant = alpha <= band.upper
