@@ -20,6 +20,7 @@ COMMANDS = {
     "speed": ("comparisons.speed", "our accountants against each peer: medians and ratios in one process"),
     "findings": ("comparisons.findings", "the peers' wrong answers, reproduced live against the exact value"),
     "batches": ("comparisons.batches", "every way to draw batches: epsilon against noise; random allocation against PLD-accounting"),
+    "allocations": ("comparisons.allocation_scan", "random allocation over noise, batches, epochs and delta: widths and CPU seconds"),
     "summary": ("comparisons.summary", "the CSVs and pictures of a directory as one Markdown page; measures nothing"),
     "selection": ("comparisons.selection", "the cost of tuning, against RdpAccountant, as one page"),
     "all": ("comparisons.everything", "everything but the campaigns (truth, verified) into one directory; continues a run"),
