@@ -16,7 +16,8 @@ from dp_edgeworth.search import answers
 from dp_edgeworth.search.answers import Memory
 from dp_edgeworth.sums.composition import Composition
 
-ORDERS = np.geomspace(0.01, 2000.0, 300)  # every order is valid
+_USUAL = np.concatenate([np.arange(1, 100) / 10.0, np.arange(10.0, 63.0), [127.0, 255.0, 511.0, 1023.0]])  # as RdpAccountant's
+ORDERS = np.union1d(np.geomspace(0.01, 2000.0, 300), _USUAL)  # every order is valid; with these, none of its bounds is smaller
 _TOLERANCE = 1e-6
 
 

@@ -18,7 +18,14 @@ For many selections the Renyi curve is the smaller bound (Papernot, Steinke 2022
 log(1/gamma),
 
     negative binomial:    k'(c) = k(c) + log E[K] + c (1 + eta) min_b [k(b) + t] / (b + 1)
-    Poisson:              k'(c) = log(e^-m + m e^{k(c) + c m delta(log(1 + 1/c))}),        e^-m for no run at all
+    Poisson, m >= 1:      k'(c) = k(c) + log m + c m d,        d = delta'(log(1 + 1/c))
+
+Proof of the last one, which pays nothing for no run at all. With a and a' the probabilities of a better run, r = dQ'/dQ and
+g = (c + 1) a - c a' + c d, e^{k'(c)} is e^-m + m e^{c m d} int r^-c e^{-m g} dQ, and int r^-c dQ is at most e^{k(c)}: it is to be shown
+that F = int r^-c (1 - e^{-m g}) dQ is at least e^{-m g_1} / m, where g_0 = c d and g_1 = 1 + c d are g at a = 0 and at 1. By the choice
+of d, g >= 0. Along a, uniform on [0, 1] under Q, the slope of g is c + 1 - c r, and r^-c is at least that: it is convex in the slope,
+and at r = 1 it has the value 1 and the derivative 1. So F >= int (1 - e^{-m g}) dg = 1 - (e^{-m g_0} - e^{-m g_1}) / m, which is at
+least e^{-m g_1} / m. (Where Q' has mass and Q none, g jumps down, which only makes room.)
 
 From below: a constant score, which makes the selection one run where K >= 1, and one run with probability 1 - e^{-m} for Poisson's law.
 """
@@ -89,7 +96,7 @@ def _renyi_curve(mean: float, shape: float, curves: tuple[TwoSided, TwoSided]) -
     k = np.maximum.reduce([curve(ORDERS) for curve in runs])
     if math.isinf(shape):
         delta = np.maximum.reduce([side.upper(np.log1p(1.0 / ORDERS) * _DOWN) for side in sides])
-        values = np.logaddexp(-mean, math.log(mean) + k + ORDERS * mean * delta) * _UP + 1e-15
+        values = (k + math.log(mean) + ORDERS * mean * delta) * _UP + 1e-15
     else:
         log_gamma = math.log1p(_odds(mean, shape))
         more = (1.0 + shape) * np.min(np.append((k + log_gamma) / (ORDERS + 1.0), log_gamma))

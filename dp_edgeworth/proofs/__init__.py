@@ -6,16 +6,16 @@ Nothing here searches, knows of tolerances, or trusts its callers: parameters ar
     contour           a tilt, a period, frequencies, smoothing           log G within cut, alias, price      docs/proof-reading.md
     lattice           losses on one lattice, a tilt, points              log G, no cut                       the same
     rounded_lattice   leaves rounded to a lattice, a tilt, points        log G, second order in the step     the same
-    mirror            a curve of the other direction                     delta, absolutely                   tests/proofs only
-    one_jump          rounded lattices, cells of large losses            log G where one large loss decides  tests/proofs only
-    convolution       cells of every leaf, a step                        log G, nothing cancels              docs/proof-reading.md
+    mirror            a curve of the other direction                     delta, absolutely                   the same
+    one_jump          rounded lattices, cells of large losses            log G where one large loss decides  the same
+    convolution       cells of every leaf, a step                        log G, nothing cancels              the same
     closed_form       Gaussians, one leaf, few sums of atoms, Laplace    log delta and log(1 - delta)        the same
     chernoff          tilts                                              an upper end and a lower one        the same
     largest_loss      nothing                                            bounds at once                      the same
     reduction         losses or leaves that hardly matter                a curve from one of an easier sum   the same
     renyi_bounds      a Renyi curve of everything                        upper ends, nothing from below      the same
     random_allocation  an epoch of random allocation, a contour          delta of one epoch, both directions  the same
-    tradeoff          bounds of delta at some epsilons                   a band of the trade-off function    tests/proofs only
+    tradeoff          bounds of delta at some epsilons                   a band of the trade-off function    the same
 
     curve     what every theorem gives: `bounds(epsilons)`, certified bounds of log G at any epsilon
     rounding  lemma: any loss on a lattice, from above and from below
