@@ -6,8 +6,8 @@ import numpy as np
 
 from dp_edgeworth.losses.additive_noise import Tail
 
-_KNOTS, _MOST = 20_000, 60_000  # for compositions, and for one use at most
-_ROUNDING = 2.5e-7  # what they should at most add to the relative width of epsilon of one use
+_FEWEST, _MOST = 4_000, 60_000  # knots
+_ROUNDING = 2.5e-7  # what they should at most add to the relative width of epsilon
 # The laws tilted by these, from P (-1) and Q (0) to all that a composition may ask for, have enough knots each.
 _TILTS = np.concatenate([[-1.0, -0.5, 0.0], np.geomspace(1e-3, 1e4, 29)])
 LARGEST_LOSS = 1e8  # beyond, a loss is taken for infinite
@@ -32,8 +32,10 @@ def knots(tail: Tail, shift: float) -> np.ndarray:
         return x[[0, -1]]
     floor = np.abs(np.diff(np.nan_to_num(np.clip(log_q, -1e3, 1e3))))
     density = density + 0.1 * density.sum() * (floor / max(floor.sum(), 1e-300) + np.diff(share))
+    rounding = _rounding_at_one_knot(loss, log_mass, np.diff(x), density / density.sum())
+    count = min(max(rounding / _ROUNDING, _FEWEST**2), _MOST**2) ** 0.5
     alone = _knots_for_one_use(loss, log_q, log_mass)
-    density = np.maximum(density * (_KNOTS / density.sum()), alone * min(1.0, _MOST / max(alone.sum(), 1e-300)))
+    density = np.maximum(density * (count / density.sum()), alone * min(1.0, _MOST / max(alone.sum(), 1e-300)))
     area = np.append(0.0, np.cumsum(density))
     return np.unique(np.concatenate([[first], np.interp(np.linspace(0.0, area[-1], int(area[-1]) + 2), area, x), [last]]))
 
@@ -61,6 +63,20 @@ def _knot_density(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray) -> 
 def _rarity(log_mass: np.ndarray) -> np.ndarray:
     """1 where the density is e^{-40} of its maximum."""
     return (log_mass.max() - log_mass) / 40.0
+
+
+def _rounding_at_one_knot(loss: np.ndarray, log_mass: np.ndarray, width: np.ndarray, density: np.ndarray) -> float:
+    """Estimate of the relative width of epsilon times the number of knots squared: (c+1) E_c[w^2] / (8 E_c[L]), over the tilts c."""
+    middle = 0.5 * (loss[1:] + loss[:-1])
+    c = _TILTS[2:, None]
+    joint = c * middle + log_mass + np.log(width)
+    joint = np.where(np.isfinite(joint) & (loss[1:] < LARGEST_LOSS), joint, -np.inf)
+    law = np.exp(joint - joint.max(axis=1, keepdims=True))
+    law = law / law.sum(axis=1, keepdims=True)
+    mean = (law * middle * -np.expm1(-(2.0 * c + 1.0) * middle)).sum(axis=1) / 2.0
+    square = (law * (np.diff(loss) / density) ** 2).sum(axis=1)
+    common = np.where((law * _rarity(log_mass)).sum(axis=1) < 1.0, (c[:, 0] + 1.0) * square / (8.0 * mean), 0.0)
+    return float(np.nan_to_num(common).max())
 
 
 def thinned(losses: np.ndarray) -> np.ndarray:
