@@ -243,9 +243,10 @@ class EpsilonOf(Question):
 
     def budget(self, composition: Composition, found: Proved, numbers: np.ndarray) -> tuple[float, float]:
         least, smallest = float(self.targets[numbers].min()), float(found.upper[numbers].min())
-        if not (least > 1e-290 and math.isfinite(smallest)):  # delta less q must differ from delta
+        if not least > 1e-290:  # delta less q must differ from delta
             return 0.0, -math.inf
-        return max(_CHEAP * self.tolerance, _DEAR * smallest), math.log(least) + math.log(_NEGLIGIBLE)
+        dear = _DEAR * smallest if math.isfinite(smallest) else 0.0
+        return max(_CHEAP * self.tolerance, dear), math.log(least) + math.log(_NEGLIGIBLE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,11 @@ class InPlace(dp_edgeworth.EdgeworthIntervalAccountant):
         return {}
 
 
-dp_accounting.pld.PLDAccountant = InPlace
-if importlib.util.find_spec("opacus"):
+def pytest_configure(config):
+    """Nothing is put anywhere unless this file is loaded as a plugin."""
+    dp_accounting.pld.PLDAccountant = InPlace
+    if not importlib.util.find_spec("opacus"):
+        return
     import opacus.accountants
 
     import dp_edgeworth.opacus
