@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import special
@@ -18,6 +19,7 @@ from dp_edgeworth.losses.panels import cut_panels
 from dp_edgeworth.losses.rules import Demand, Rule
 from dp_edgeworth.losses.trapezoid import cut_point, log_normal_floor, reach_of
 
+_MOST_GROUPS = 8
 _EDGES = 257  # of the cells on which the density of the loss is bounded
 _ROOT_ACCURACY, _PARTS = 1e-11, 32
 
@@ -122,10 +124,15 @@ class Normals:
         """Shifts other than 0 with their weights."""
         return [(c, w) for c, w in zip(self.shifts.tolist(), self.weights.tolist(), strict=True) if c > 0.0]
 
-    def log_odds(self, x: np.ndarray) -> np.ndarray:
-        """log of the odds against the largest term of R."""
-        ordered = np.sort(self._weighted(x), axis=0)
-        return np.asarray(np.logaddexp.reduce(ordered[:-1], axis=0, initial=-np.inf) - ordered[-1])
+    def log_odds(self, x: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """(tau, log of the odds against all terms within tau of the largest), for a few tau from 0 up to below the largest shift."""
+        exponents = self._weighted(x)
+        distance = np.abs(self.shifts[:, None] - self.shifts[np.argmax(exponents, axis=0)])
+        gaps = np.unique(np.abs(self.shifts[:, None] - self.shifts))
+        for tau in gaps[:-1][:: max(1, len(gaps) // _MOST_GROUPS)]:
+            inside, outside = (np.logaddexp.reduce(np.where(near, exponents, -np.inf), axis=0)
+                               for near in (distance <= tau, distance > tau))
+            yield float(tau), outside - inside
 
     def beyond(self, x: float) -> np.ndarray:
         """P-mass and Q-mass of what is larger than x, shape (2, 1)."""
@@ -152,8 +159,8 @@ class Normals:
             losses = {"losses": self.loss} if whole else {}
             return cut_panels(low, high, demand, self.top, self.slope, self.log_odds, **losses)
         both = dataclasses.replace(demand, low=min(demand.low, 1.0 - demand.high))
-        return cut_panels(low, high, both, self.top, lambda x: self.slope(x) + self.slope(2.5 - x),
-                          lambda x: np.logaddexp(self.log_odds(x), self.log_odds(-x)))
+        return cut_panels(low, high, both, self.top, lambda x: self.slope(x) + self.slope(2.5 - x), lambda x: (
+            (tau, np.logaddexp(right, left)) for (tau, right), (_, left) in zip(self.log_odds(x), self.log_odds(-x), strict=True)))
 
     def cut_grid(self, demand: Demand, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Nodes and weights up to the largest loss that the demand wants, and the edges of cells."""

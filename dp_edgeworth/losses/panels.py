@@ -10,7 +10,7 @@ M inside the ellipse of parameter rho around a panel, n nodes are off by at most
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dp_edgeworth.losses.gaussian_curve import legendre
 from dp_edgeworth.losses.rules import Demand, check_size
 
 Function = Callable[[np.ndarray], np.ndarray]
+Groups = Callable[[np.ndarray], Iterable[tuple[float, np.ndarray]]]
 _RHO = np.geomspace(1.1, 100.0, 60)
 _RHO_SUM, _TWICE_LOG_RHO = np.log1p(-(_RHO**-2.0)), 2.0 * np.log(_RHO)
 _MOST_ON_A_PANEL = 1024
@@ -82,16 +83,21 @@ def node_count(half: float, demand: Demand, turn: float, odds: float) -> int:
     return int(check_size(best if best <= _MOST_ON_A_PANEL else math.inf))
 
 
+def _no_groups(x: np.ndarray) -> Iterable[tuple[float, np.ndarray]]:
+    return ()
+
+
 def _unknown(x: np.ndarray) -> np.ndarray:
     return np.full(x.shape, -np.inf)
 
 
-def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, log_odds: Function,
+def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Function, groups: Groups = _no_groups,
                losses: Function = _unknown) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights on [low, high] for e^{-x^2/2 + s L(x)}, s in the demand's range; error below e^{-digits}.
 
     L is the logarithm of a mixture of exponentials with rates in [0, turn], or a difference of two; `slope` is an increasing bound of
-    |L'|, `log_odds` the log of the odds against the largest term (of both mixtures).
+    |L'|. `groups` gives pairs (tau, log-odds at x) for any number of tau: the odds against all terms whose rates are within tau of that
+    of the largest term (of both mixtures).
 
     Length at most 1.5: the ellipse is at most 1 high, where e^{-x^2/2} has grown by e^{1/2}, and overshoots its panel by a third of
     its length. A mixture's modulus is at most its value on the real line, so a positive power of it does not grow at all; and on
@@ -101,10 +107,12 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
 
     Negative powers and phases: either the panel is at most 1/turn long, every term turns by t <= 2/3 on its ellipse, and cos(2/3) >
     1/1.3, so that |Im L| <= 1.3 slope height, and a negative power with posterior probability r grows by at most |s| r 1.3 t^2/2 <=
-    2.4 as |s| r turn half <= 4. Or one term is larger than all others together on the whole ellipse, by odds of at most w <= 0.08 with
-    |s| w <= 0.5 for the negative s: as log-odds change at a rate of at most turn, this is so within (log w - log-odds at x) / turn of
-    x. Then |mixture| is at least (1 - w) / (1 + w) times its value on the real line, so that |L'| <= 1.2 slope, and a negative power
-    grows by at most e^{2.1 |s| w} <= e^2.4. Away from the bends panels are therefore as long as the normal density lets them be.
+    2.4 as |s| r turn half <= 4. Or a group of terms is larger than all others together on the whole ellipse, by odds of at most
+    w <= 0.08 with |s| w <= 0.5 for the negative s: as log-odds change at a rate of at most turn, this is so within
+    (log w - log-odds at x) / turn of x. If the panel is at most 0.6/tau and 2/(tau sqrt|s|) long, the terms of the group turn against
+    the largest one by t <= 0.4, t^2 <= 1.8/|s|, so that |mixture| is at least cos t - w times its value on the real line over 1 + w.
+    So |L'| <= 1.08 / (cos 0.4 - 0.08) slope <= 1.3 slope, and a negative power grows by at most e^{0.65 |s| t^2 + 2.4 |s| w} <= e^2.4.
+    Away from the bends panels are therefore as long as the normal density lets them be.
 
     Where L > 0, steep negative powers matter no more: on panels that begin where |s| L >= digits + 4 the integrand, and what a rule
     with positive weights makes of it, is at most e^{-digits - 4} of the normal law, of which the integral has more than half (L <= 0
@@ -122,8 +130,10 @@ def cut_panels(low: float, high: float, demand: Demand, turn: float, slope: Func
         steep, above = slope(x + 0.5), losses(left)
         inside = np.maximum(8.0 / (size * steep + np.abs(x) + 2.5), np.minimum(0.75 * (x - low), 3.0 * (high - x)))
         powers = np.minimum(negative, _steepest(demand, above)) + 1e-300
-        alone = np.log(np.minimum(0.08, 0.5 / powers))
-        bend = np.maximum(np.minimum(1.0 / turn, 8.0 / (powers * steep + 1e-300)), 0.75 * (alone - log_odds(x)) / turn)
+        bend, turned = np.minimum(1.0 / turn, 8.0 / (powers * steep + 1e-300)), np.minimum(0.6, 2.0 / np.sqrt(powers))
+        for tau, log_odds in groups(x):
+            alone = np.log(np.minimum(0.08, 0.5 / powers))
+            bend = np.maximum(bend, np.minimum(turned / (tau + 1e-300), 0.75 * (alone - log_odds) / turn))
         turning = 2.0 * phase / (1.3 * _frequencies(demand, above) * steep + 1e-300)
         return np.minimum(np.minimum(inside, bend), np.minimum(turning, 1.5))
 
