@@ -281,6 +281,7 @@ def rounded_lattice(leaves: RoundedLeaves, tilt: float, points: int) -> RoundedL
     return RoundedLattice(leaves, above, lower)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of errors that are so large that nothing is proved
 def lattice_sum(parts: list[tuple[Tilted, int]], tilt: float, step: float, points: int) -> LatticeSum:
     """The table of S for the sum of leaves with these counts; without a tail."""
     if max(count for _, count in parts) > _LARGEST_COUNT:
@@ -297,6 +298,7 @@ def lattice_sum(parts: list[tuple[Tilted, int]], tilt: float, step: float, point
     kernel = _kernel(tilt * step, step, points)
     terms = product * kernel
     off = float((2.0 / points) * (error @ np.abs(kernel) + (transform_error + 16.0 * EPSILON) * np.abs(terms).sum()))
+    off = math.inf if math.isnan(off) else off
     log_mgf = math.fsum(count * part.log_moment for part, count in parts)
     log_mgf_error = math.fsum(count * (part.blur + EPSILON * (20.0 + abs(part.log_moment))) for part, count in parts)
     shift = 4.0 * EPSILON * math.fsum(count * part.size for part, count in parts)

@@ -414,3 +414,10 @@ def test_a_table_pays_for_what_its_law_was_moved_by() -> None:
     with mp.workdps(30):
         for point, log in zip(plain, logs, strict=True):
             assert log <= mp.log(known.finite(mpf(float(point)) + mpf("1e-4")))
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_without_a_bound_prove_nothing():
+    """Powers of what bounds a transform overflow where its weights are hardly known, and their product with 0 is no number."""
+    leaf = Tilted(np.log([0.5, 0.5]), np.array([0, 1]), 0.0, 0.0, 1e-3, 1.0)
+    assert lattice_sum([(leaf, 10**7)], 1.0, 0.1, 64).upper(np.array([0.0]))[0] == math.inf
