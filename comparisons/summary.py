@@ -128,7 +128,7 @@ def _pages(directory: Path) -> list[str]:
     for name, what in _PAGES.items():
         if (directory / name).exists():
             sources = re.search(r"sources ([0-9a-f]{8})", (directory / name).read_text(encoding="utf-8"))
-            of = "" if sources is None else " (these sources)" if sources[1] == report.fingerprint() else f" (sources {sources[1]})"
+            of = "" if sources is None else f" (sources {sources[1]})"
             lines.append(f"- [{name}]({name}): {what}{of}")
     return ["## Other pages\n", *lines, ""] if lines else []
 
